@@ -1,0 +1,13 @@
+# Every library that cadre uses comes from the distribution; README.md names each with its reason.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(highway REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+if(CADRE_TESTS)
+  find_package(GTest REQUIRED)
+endif()
