@@ -10,8 +10,8 @@
 
 namespace cadre {
 
-enum class NormKind { kRms, kLayer };          // RMSNorm; LayerNorm with bias
-enum class MlpKind { kSwiGlu, kGeluTanh };     // down(silu(gate(x)) * up(x)); down(gelu(up(x)))
+enum class NormKind { kRms, kLayer };       // RMSNorm; LayerNorm with bias
+enum class MlpKind { kSwiGlu, kGeluTanh };  // down(silu(gate(x)) * up(x)); down(gelu(up(x)))
 enum class PositionKind { kRotary, kLearned };
 
 // How rotary frequencies are stretched for contexts longer than those of pre-training.
@@ -33,7 +33,8 @@ struct RopeScaling {
 };
 
 struct ModelSpec {
-  std::string family = "llama";  // config.json's model_type: names the file in model/ that maps tensors
+  std::string family =
+      "llama";  // config.json's model_type: names the file in model/ that maps tensors
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;

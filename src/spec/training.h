@@ -1,4 +1,5 @@
-// TrainingSpec: how a run learns, as plain data. Names and values are those of docs/configuration.md.
+// TrainingSpec: how a run learns, as plain data. Names and values are those of
+// docs/configuration.md.
 
 #pragma once
 
@@ -31,7 +32,7 @@ struct ParameterGroupSpec {
 
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kAdamW;
-  double beta1 = 0.9;      // AdamW, Lion
+  double beta1 = 0.9;  // AdamW, Lion
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  // decoupled; of tensors with two dimensions or more
@@ -49,7 +50,8 @@ struct ScheduleSpec {
   double learning_rate = 3e-4;  // the peak
   double min_lr_ratio = 0.1;    // the floor, times the peak
   std::optional<int64_t> warmup_steps = std::nullopt;
-  std::optional<double> warmup_ratio = std::nullopt;  // of all steps; at most one of the two is given
+  std::optional<double> warmup_ratio =
+      std::nullopt;  // of all steps; at most one of the two is given
   std::optional<int64_t> decay_steps = std::nullopt;  // warmup-stable-decay: the last steps
   std::optional<double> decay_ratio = std::nullopt;
 
@@ -59,23 +61,23 @@ struct ScheduleSpec {
 struct TrainingSpec {
   int64_t micro_batch_size = 8;
   int64_t gradient_accumulation_steps = 1;
-  std::optional<int64_t> steps = std::nullopt;    // exactly one of steps and epochs is given
+  std::optional<int64_t> steps = std::nullopt;  // exactly one of steps and epochs is given
   std::optional<double> epochs = std::nullopt;
   Precision precision = Precision::kFp32;
   Recompute recompute = Recompute::kNone;
   OptimizerSpec optimizer = {};
   ScheduleSpec schedule = {};
   std::vector<ParameterGroupSpec> parameter_groups = {};
-  double max_grad_norm = 1.0;  // 0: no clipping
-  double z_loss = 0.0;         // coefficient of mean(log(sum exp(logits))^2)
+  double max_grad_norm = 1.0;                    // 0: no clipping
+  double z_loss = 0.0;                           // coefficient of mean(log(sum exp(logits))^2)
   std::optional<double> dropout = std::nullopt;  // overrides the model's dropouts
   double initial_loss_scale = 65536.0;           // fp16
   int64_t loss_scale_window = 2000;              // fp16: steps without overflow before it doubles
   OnBadStep on_bad_step = OnBadStep::kStop;
-  int64_t bad_steps_max = 3;             // in a row, when they are skipped
-  double loss_spike_threshold = 0.0;     // times the running median; 0: off
-  int64_t eval_every = 0;                // steps; 0: only at the end
-  int64_t eval_batches_max = 0;          // micro-batches; 0: the whole validation set
+  int64_t bad_steps_max = 3;          // in a row, when they are skipped
+  double loss_spike_threshold = 0.0;  // times the running median; 0: off
+  int64_t eval_every = 0;             // steps; 0: only at the end
+  int64_t eval_batches_max = 0;       // micro-batches; 0: the whole validation set
   uint64_t seed = 1;
 
   bool operator==(const TrainingSpec&) const = default;
