@@ -1,0 +1,53 @@
+// Matrix product.
+//
+// Legend: M rows and N columns of the product, K the width summed over. Operands may be transposed
+// or sliced views (one of the two strides of each is 1); c is written row by row, so its columns
+// are adjacent. c aliases neither operand. Any of M, N, K may be 0; a sum over nothing is 0.
+//
+// a and b are f32, bf16 or f16, both the same; c is f32 or of their dtype. Products are summed in
+// fp32, and c is rounded once, in an order that depends on shapes, dtypes and the target only.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "device/context.h"
+#include "tensor/tensor.h"
+
+namespace cadre::kernels {
+
+struct MatmulOptions {
+  ConstTensor bias_N = {};  // added to every row if it is not empty; f32 or of a's dtype; packed
+};
+
+//   c = a b + bias
+void matmul(Context& context, Tensor c_MN, ConstTensor a_MK, ConstTensor b_KN,
+            const MatmulOptions& options);
+
+//   c += a b
+void matmul_add(Context& context, Tensor c_MN, ConstTensor a_MK, ConstTensor b_KN);
+
+// What a backend is asked for.
+enum class Store { kOverwrite, kAdd };
+
+struct MatmulTask {
+  Tensor c_MN;
+  ConstTensor a_MK;
+  ConstTensor b_KN;
+  ConstTensor bias_N;  // may be empty
+  Store store = Store::kOverwrite;
+};
+
+struct MatmulBackend {
+  Target target;
+  int64_t (*plan_workspace_bytes)(const MatmulTask& task);
+  void (*run)(Context& context, const MatmulTask& task, std::byte* workspace);
+};
+
+namespace cpu {
+extern const MatmulBackend kMatmulPlain;
+}
+
+}  // namespace cadre::kernels
