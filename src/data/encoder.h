@@ -1,0 +1,24 @@
+// TextEncoder: what the preparation of a corpus needs of a tokenizer.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace cadre::data {
+
+struct TextEncoder {
+  // Appends the ids of `text` to `ids`, without BOS or EOS. Called from several threads at once.
+  // Empty: there is no tokenizer, and text cannot be read.
+  std::function<void(std::vector<int32_t>& ids, std::string_view text)> encode = {};
+  // Of everything that the ids depend on: prepared shards are thrown away when it changes.
+  uint64_t hash = 0;
+  // Ends a document of text if the data's append_eos asks for it; cuts raw token files into
+  // documents.
+  std::optional<int32_t> eos = std::nullopt;
+};
+
+}  // namespace cadre::data
