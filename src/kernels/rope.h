@@ -20,4 +20,21 @@ enum class Rotation { kForward, kBackward };  // backward: the transpose, which 
 void rope_apply(Context& context, Tensor x_THD, ConstTensor table_PD, ConstTensor position_T,
                 Rotation rotation);
 
+// What a backend is asked for.
+struct RopeTask {
+  Tensor x_THD;
+  ConstTensor table_PD;
+  ConstTensor position_T;
+  Rotation rotation = Rotation::kForward;
+};
+
+struct RopeBackend {
+  Target target = Target::kCpu;
+  void (*run)(Context& context, const RopeTask& task) = nullptr;
+};
+
+namespace cpu {
+extern const RopeBackend kRopePlain;
+}
+
 }  // namespace cadre::kernels

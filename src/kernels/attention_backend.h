@@ -1,0 +1,93 @@
+// What an implementation of attention is. Only attention.cpp and the implementations see it.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "device/context.h"
+#include "device/target.h"
+#include "kernels/attention.h"
+#include "tensor/tensor.h"
+
+namespace cadre::kernels {
+
+// The legend of attention.h as numbers, of the two packed and all the strided operands.
+struct AttentionShape {
+  int64_t B = 0;
+  int64_t Q = 0;
+  int64_t K = 0;
+  int64_t H = 0;
+  int64_t G = 0;
+  int64_t D = 0;
+  DType dtype = DType::kF32;
+
+  int64_t heads_per_group() const { return H / G; }
+};
+
+// Keys [first, end) that one query sees.
+struct KeyRange {
+  int64_t first = 0;
+  int64_t end = 0;
+};
+
+struct AttentionForwardTask {
+  AttentionShape shape;
+  Tensor o_BQHD;
+  Tensor lse_BHQ;
+  ConstTensor q_BQHD;
+  ConstTensor k_BKGD;
+  ConstTensor v_BKGD;
+  ConstTensor start_BK;
+  AttentionOptions options;
+};
+
+struct AttentionBackwardTask {
+  AttentionShape shape;
+  Tensor dq_BQHD;
+  Tensor dk_BKGD;
+  Tensor dv_BKGD;
+  ConstTensor do_BQHD;
+  ConstTensor o_BQHD;
+  ConstTensor lse_BHQ;
+  ConstTensor q_BQHD;
+  ConstTensor k_BKGD;
+  ConstTensor v_BKGD;
+  ConstTensor start_BK;
+  AttentionOptions options;
+};
+
+struct AttentionBackend {
+  Target target = Target::kCpu;
+  DType dtype = DType::kF32;
+  int64_t (*plan_forward_bytes)(const AttentionShape& shape, int threads) = nullptr;
+  int64_t (*plan_backward_bytes)(const AttentionShape& shape, int threads) = nullptr;
+  void (*forward)(Context& context, const AttentionForwardTask& task,
+                  std::byte* workspace) = nullptr;
+  void (*backward)(Context& context, const AttentionBackwardTask& task,
+                   std::byte* workspace) = nullptr;
+};
+
+// The keys that query `i` of sequence `b` sees; the rule is in attention.h.
+template <typename Task>
+KeyRange visible_keys(const Task& task, int64_t b, int64_t i) {
+  const int64_t position = task.shape.K - task.shape.Q + i;
+  int64_t first = 0;
+  if (task.options.window > 0) {
+    first = std::max(first, position - task.options.window + 1);
+  }
+  if (!task.start_BK.empty()) {
+    const int32_t* const start = task.start_BK.template begin<int32_t>();
+    first = std::max<int64_t>(first, start[b * task.start_BK.strides[0] + position]);
+  }
+  return {.first = first, .end = position + 1};
+}
+
+namespace cpu {
+extern const AttentionBackend kAttentionPlainF32;
+extern const AttentionBackend kAttentionPlainBf16;
+extern const AttentionBackend kAttentionPlainF16;
+}  // namespace cpu
+
+}  // namespace cadre::kernels
