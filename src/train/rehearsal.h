@@ -1,0 +1,29 @@
+// Rehearsal: one step of the real trainer on the meta device. What it books is the plan.
+
+#pragma once
+
+#include <cstdint>
+
+#include "device/target.h"
+#include "telemetry/ledger.h"
+#include "telemetry/trace.h"
+#include "train/engine.h"
+
+namespace cadre::train {
+
+struct Rehearsal {
+  Ledger ledger;               // the most that any step, evaluation or sample needs
+  int64_t parameters = 0;      // elements; a tied matrix counts once
+  double flops_per_token = 0;  // of the model, forward and backward, without recomputation
+  Segment micro_batch;         // the ops of one micro-batch, recomputation included
+};
+
+struct RehearsalOptions {
+  Target target = Target::kCpu;
+  int threads = 1;
+  int64_t sample_positions = 0;  // of the text generated at the end; 0: none
+};
+
+Rehearsal rehearse(const EngineSpec& spec, const RehearsalOptions& options);
+
+}  // namespace cadre::train
