@@ -21,14 +21,14 @@ TEST(Half, EveryF16IsAFloat) {
 }
 
 TEST(Half, RoundsToNearestTiesToEven) {
-  EXPECT_EQ(from_float<Bf16>(1.0f + 0x1p-8f).bits, 0x3F80);          // a tie: down to even
+  EXPECT_EQ(from_float<Bf16>(1.0f + 0x1p-8f).bits, 0x3F80);  // a tie: down to even
   EXPECT_EQ(from_float<Bf16>(1.0f + 0x1p-8f + 0x1p-16f).bits, 0x3F81);
-  EXPECT_EQ(from_float<Bf16>(1.0f + 3 * 0x1p-8f).bits, 0x3F82);      // a tie: up to even
+  EXPECT_EQ(from_float<Bf16>(1.0f + 3 * 0x1p-8f).bits, 0x3F82);  // a tie: up to even
   EXPECT_EQ(from_float<F16>(1.0f + 0x1p-11f).bits, 0x3C00);
   EXPECT_EQ(from_float<F16>(1.0f + 3 * 0x1p-11f).bits, 0x3C02);
   EXPECT_EQ(from_float<F16>(65519.0f).bits, 0x7BFF);
   EXPECT_EQ(from_float<F16>(65520.0f).bits, 0x7C00);
-  EXPECT_EQ(from_float<F16>(0x1p-25f).bits, 0x0000);                 // a tie between 0 and 2^-24
+  EXPECT_EQ(from_float<F16>(0x1p-25f).bits, 0x0000);  // a tie between 0 and 2^-24
   EXPECT_EQ(from_float<F16>(0x1.8p-25f).bits, 0x0001);
   EXPECT_EQ(from_float<F16>(-0x1p-24f).bits, 0x8001);
 }

@@ -14,7 +14,8 @@ namespace {
 std::string place(std::string_view text, size_t offset, std::string_view source) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const size_t line_start =
+      before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   return concat(source, ":", line, ":", before.size() - line_start + 1);
 }
 

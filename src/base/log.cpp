@@ -8,7 +8,8 @@ namespace cadre {
 void Log::write(char level, std::string_view folder, std::string_view line) {
   const int64_t step = step_;
   const std::string where = step < 0 ? std::string() : fmt::format(" step={}", step);
-  const std::string text = fmt::format("{} rank={}{} {}: {}\n", level, options_.rank, where, folder, line);
+  const std::string text =
+      fmt::format("{} rank={}{} {}: {}\n", level, options_.rank, where, folder, line);
   const std::lock_guard lock(mutex_);
   for (std::FILE* stream : {options_.stream, copy_}) {
     if (stream == nullptr) {

@@ -68,7 +68,8 @@ inline std::array<float, 4> normals_of_block(const RandomKey& key, uint64_t bloc
   const PhiloxWords words = random_words(key, block);
   std::array<float, 4> normals{};
   for (size_t pair = 0; pair < 2; ++pair) {
-    const double uniform = (words[2 * pair] + 1.0) / 4294967296.0;  // never 0: its logarithm is taken
+    const double uniform =
+        (words[2 * pair] + 1.0) / 4294967296.0;  // never 0: its logarithm is taken
     const double radius = std::sqrt(-2.0 * std::log(uniform));
     const double angle = 2.0 * std::numbers::pi * words[2 * pair + 1] / 4294967296.0;
     normals[2 * pair] = static_cast<float>(radius * std::cos(angle));

@@ -109,7 +109,8 @@ size_t find_invalid_utf8(std::string_view text) {
                (lead != 0xE0 || next >= 0xA0) && (lead != 0xED || next <= 0x9F)) {
       i += 3;  // neither an overlong form nor a surrogate
     } else if (lead >= 0xF0 && lead <= 0xF4 && continues(i + 1) && continues(i + 2) &&
-               continues(i + 3) && (lead != 0xF0 || next >= 0x90) && (lead != 0xF4 || next <= 0x8F)) {
+               continues(i + 3) && (lead != 0xF0 || next >= 0x90) &&
+               (lead != 0xF4 || next <= 0x8F)) {
       i += 4;
     } else {
       return i;

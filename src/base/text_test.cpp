@@ -33,11 +33,12 @@ TEST(Text, PrintsQuantities) {
 }
 
 TEST(Text, FindsTheFirstMalformedSequence) {
-  EXPECT_EQ(find_invalid_utf8("plain, \xC3\xA9, \xE2\x82\xAC, \xF0\x9F\x98\x80"), std::string::npos);
-  EXPECT_EQ(find_invalid_utf8("ab\xC0\x80"), 2u);          // overlong
-  EXPECT_EQ(find_invalid_utf8("\xED\xA0\x80"), 0u);        // surrogate
-  EXPECT_EQ(find_invalid_utf8("a\xF4\x90\x80\x80"), 1u);   // above U+10FFFF
-  EXPECT_EQ(find_invalid_utf8("abc\xE2\x82"), 3u);         // cut off
+  EXPECT_EQ(find_invalid_utf8("plain, \xC3\xA9, \xE2\x82\xAC, \xF0\x9F\x98\x80"),
+            std::string::npos);
+  EXPECT_EQ(find_invalid_utf8("ab\xC0\x80"), 2u);         // overlong
+  EXPECT_EQ(find_invalid_utf8("\xED\xA0\x80"), 0u);       // surrogate
+  EXPECT_EQ(find_invalid_utf8("a\xF4\x90\x80\x80"), 1u);  // above U+10FFFF
+  EXPECT_EQ(find_invalid_utf8("abc\xE2\x82"), 3u);        // cut off
 }
 
 }  // namespace

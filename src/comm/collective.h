@@ -73,8 +73,7 @@ class Collective {
       return {};
     }
     CADRE_CHECK(values.packed(), "shape ", values.shape, ", strides ", values.strides);
-    context.trace.book(
-        BookedMessage{.name = name, .bytes = values.bytes(), .group_size = size()});
+    context.trace.book(BookedMessage{.name = name, .bytes = values.bytes(), .group_size = size()});
     return (this->*start)(context, values);
   }
 

@@ -22,8 +22,8 @@ Arena::Block Arena::allocate(int64_t bytes) {
   // One unit at least, so that blocks of no bytes have addresses of their own.
   const int64_t taken = std::max(align_up(bytes), kAlignment);
   const auto gap = std::ranges::find_if(gaps_, [&](const Gap& g) { return g.bytes >= taken; });
-  CADRE_CHECK(gap != gaps_.end(), name_of(options_.category), " arena of ",
-              options_.capacity_bytes, " bytes has ", used_, " in use, asked for ", taken);
+  CADRE_CHECK(gap != gaps_.end(), name_of(options_.category), " arena of ", options_.capacity_bytes,
+              " bytes has ", used_, " in use, asked for ", taken);
   const int64_t offset = gap->offset;
   gap->offset += taken;
   gap->bytes -= taken;

@@ -39,8 +39,9 @@ std::byte* HeapMemory::take(int64_t bytes) {
   void* const block =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) {
-    throw StepError(concat("memory: the system refused ", size, " bytes: ", std::strerror(errno),
-                           "; a smaller micro_batch_size or gradient_checkpointing: true needs less"));
+    throw StepError(
+        concat("memory: the system refused ", size, " bytes: ", std::strerror(errno),
+               "; a smaller micro_batch_size or gradient_checkpointing: true needs less"));
   }
   // Only advice: without huge pages the run is slower, not wrong.
   static_cast<void>(madvise(block, size, MADV_HUGEPAGE));

@@ -8,8 +8,8 @@ namespace cadre {
 
 // The CPUs form a ladder: a machine runs the kernels of its own rung and of all below it.
 enum class Target {
-  kCpu,            // plain C++: the reference
-  kCpuSimd,        // vectors of any width (Highway picks it); arm64 with NEON is this
+  kCpu,      // plain C++: the reference
+  kCpuSimd,  // vectors of any width (Highway picks it); arm64 with NEON is this
   kCpuAvx2,
   kCpuAvx512,
   kCpuAvx512Bf16,  // with products of bf16

@@ -1,9 +1,9 @@
 // ThreadPool: the threads of one rank.
 //
-// A kernel cuts its work into a grid of tiles that depends on shapes only; threads take tiles in any
-// order. So the number of threads never changes a bit of a result, and a thread that the machine
-// holds up does not hold up the others. Idle threads spin for a moment and then sleep: a busy
-// neighbour costs its share and no more.
+// A kernel cuts its work into a grid of tiles that depends on shapes only; threads take tiles in
+// any order. So the number of threads never changes a bit of a result, and a thread that the
+// machine holds up does not hold up the others. Idle threads spin for a moment and then sleep: a
+// busy neighbour costs its share and no more.
 
 #pragma once
 

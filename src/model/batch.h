@@ -34,8 +34,8 @@ enum class DropoutSite : uint64_t { kEmbedding, kAttention, kMlp };
 // Another stream for every step, layer and site; the rows and channels are the index in the stream.
 inline RandomKey dropout_key(const Batch& batch, int64_t layer, DropoutSite site) {
   uint64_t stream = stream_of("dropout");
-  for (const uint64_t part :
-       {static_cast<uint64_t>(batch.step), static_cast<uint64_t>(layer), static_cast<uint64_t>(site)}) {
+  for (const uint64_t part : {static_cast<uint64_t>(batch.step), static_cast<uint64_t>(layer),
+                              static_cast<uint64_t>(site)}) {
     const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
     const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
     const PhiloxWords mixed = philox({low(part), high(part), 0, 0}, {low(stream), high(stream)});

@@ -114,10 +114,9 @@ void Block::rotate(Context& context, Arena& activations, Stash& stash, const Bat
 
 void Block::attend(Context& context, Arena& activations, Stash& stash, const Batch& batch) {
   const Heads heads = heads_of(stash.qkv_TW, stash.qk_TW, batch);
-  stash.o_TH =
-      allocate(activations, heads.q.dtype, {batch.tokens(), query_heads_ * head_dim_});
-  stash.lse_BHS = allocate(activations, DType::kF32,
-                           {batch.sequences, query_heads_, batch.sequence_length});
+  stash.o_TH = allocate(activations, heads.q.dtype, {batch.tokens(), query_heads_ * head_dim_});
+  stash.lse_BHS =
+      allocate(activations, DType::kF32, {batch.sequences, query_heads_, batch.sequence_length});
   const Tensor o_BSHD = stash.o_TH.view().split(1, query_heads_).split(0, batch.sequences);
   kernels::attention_forward(context, o_BSHD, stash.lse_BHS, heads.q, heads.k, heads.v,
                              batch.start_BS, options_of_attention());
@@ -172,8 +171,7 @@ void Block::remake(Context& context, Arena& activations, Stash& stash, const Bat
                    Recompute recompute) {
   if (recompute == Recompute::kFull) {
     OwnedTensor x = std::move(stash.x_TD);
-    static_cast<void>(
-        forward(context, activations, stash, std::move(x), batch, Recompute::kNone));
+    static_cast<void>(forward(context, activations, stash, std::move(x), batch, Recompute::kNone));
   } else if (recompute == Recompute::kSelective) {
     const Tensor x = stash.x_TD;
     stash.n1_TD = allocate(activations, x.dtype, x.shape);
@@ -211,8 +209,7 @@ void Block::mlp_backward_input(Context& context, Arena& activations, Stash& stas
     drop_out(context, dbranch, dy, batch, DropoutSite::kMlp);
   }
   {
-    const OwnedTensor dact_TF =
-        allocate(activations, dy.dtype, stash.act_TF.view().shape);
+    const OwnedTensor dact_TF = allocate(activations, dy.dtype, stash.act_TF.view().shape);
     down_linear_.backward_input(context, dact_TF, dbranch, stash.down_linear);
     if (mlp_ == MlpKind::kSwiGlu) {
       kernels::swiglu_backward(context, stash.up_TU, dact_TF, stash.up_TU);
@@ -316,14 +313,13 @@ OwnedTensor Block::infer(Context& context, Arena& activations, OwnedTensor x_TD,
   kernels::convert(context, cached_range(cache.key_BPGD, cached, batch.sequence_length), heads.k);
   kernels::convert(context, cached_range(cache.value_BPGD, cached, batch.sequence_length), heads.v);
   stash.o_TH = allocate(activations, x.dtype, {batch.tokens(), query_heads_ * head_dim_});
-  stash.lse_BHS = allocate(activations, DType::kF32,
-                           {batch.sequences, query_heads_, batch.sequence_length});
+  stash.lse_BHS =
+      allocate(activations, DType::kF32, {batch.sequences, query_heads_, batch.sequence_length});
   const int64_t keys = cached + batch.sequence_length;
-  kernels::attention_forward(context,
-                             stash.o_TH.view().split(1, query_heads_).split(0, batch.sequences),
-                             stash.lse_BHS, heads.q, cached_range(cache.key_BPGD, 0, keys),
-                             cached_range(cache.value_BPGD, 0, keys), ConstTensor(),
-                             options_of_attention());
+  kernels::attention_forward(
+      context, stash.o_TH.view().split(1, query_heads_).split(0, batch.sequences), stash.lse_BHS,
+      heads.q, cached_range(cache.key_BPGD, 0, keys), cached_range(cache.value_BPGD, 0, keys),
+      ConstTensor(), options_of_attention());
 
   stash.x2_TD = allocate(activations, x.dtype, x.shape);
   output_linear_.infer(context, stash.x2_TD, stash.o_TH).wait();

@@ -31,7 +31,7 @@ namespace cadre::model {
 
 // Keys and values of all positions so far, for generation.
 struct BlockCache {
-  OwnedTensor key_BPGD;    // P: the most positions
+  OwnedTensor key_BPGD;  // P: the most positions
   OwnedTensor value_BPGD;
 };
 
@@ -42,28 +42,28 @@ class Block {
   struct Stash {
     OwnedTensor x_TD;
     OwnedTensor n1_TD;
-    OwnedTensor qkv_TW;        // turned in place, unless q and k are normalised first
-    OwnedTensor qk_TW;         // q and k, normalised and turned
+    OwnedTensor qkv_TW;  // turned in place, unless q and k are normalised first
+    OwnedTensor qk_TW;   // q and k, normalised and turned
     OwnedTensor o_TH;
     OwnedTensor lse_BHS;
     OwnedTensor x2_TD;
     OwnedTensor n2_TD;
-    OwnedTensor up_TU;         // becomes its own gradient
+    OwnedTensor up_TU;  // becomes its own gradient
     OwnedTensor act_TF;
     nn::Norm::Stash attention_norm, query_norm, key_norm, mlp_norm;
     parallel::ColumnParallelLinear::Stash qkv_linear, up_linear;
     parallel::RowParallelLinear::Stash output_linear, down_linear;
 
     OwnedTensor dy_TD;
-    OwnedTensor dmlp_TD;        // dy after dropout; empty where nothing is dropped
+    OwnedTensor dmlp_TD;  // dy after dropout; empty where nothing is dropped
     OwnedTensor dx2_TD;
     OwnedTensor dattention_TD;  // dx2 after dropout
     OwnedTensor dqkv_TW;
   };
 
   // `table_PD` holds the rotary angles, or is empty for learned positions; read at every pass.
-  Block(const ModelSpec& spec, int64_t layer, nn::ParameterStore& store,
-        const parallel::Mesh& mesh, const ConstTensor& table_PD);
+  Block(const ModelSpec& spec, int64_t layer, nn::ParameterStore& store, const parallel::Mesh& mesh,
+        const ConstTensor& table_PD);
   Block(const Block&) = delete;
 
   // Returns y. Keeps what `recompute` does not make again.

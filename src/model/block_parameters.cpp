@@ -13,8 +13,8 @@ using nn::ParameterSpec;
 
 ParameterSpec matrix(const ModelSpec& spec, Role role, int64_t layer, const Shape& output_input) {
   const Family& family = family_of(spec);
-  const Shape stored = family.transposed_linears ? Shape{output_input[1], output_input[0]}
-                                                 : output_input;
+  const Shape stored =
+      family.transposed_linears ? Shape{output_input[1], output_input[0]} : output_input;
   return {.name = family.tensor_name(role, layer),
           .whole = stored,
           .deviation = static_cast<float>(spec.initializer_range)};
@@ -154,9 +154,8 @@ nn::ParameterSpec position_embedding_spec(const ModelSpec& spec) {
 }
 
 nn::ParameterSpec head_spec(const ModelSpec& spec) {
-  return spec.tie_word_embeddings
-             ? token_embedding_spec(spec)
-             : table(spec, Role::kHead, spec.vocab_size, ParameterRole::kHead);
+  return spec.tie_word_embeddings ? token_embedding_spec(spec)
+                                  : table(spec, Role::kHead, spec.vocab_size, ParameterRole::kHead);
 }
 
 }  // namespace cadre::model

@@ -33,8 +33,7 @@ void Stage::prepare(Context& context, Arena& activations) {
   table_PD_ = allocate(activations, DType::kF32, {options_.positions, spec_.head_dim});
   table_view_ = table_PD_;
   if (!context.is_meta()) {
-    const std::vector<float> angles =
-        rotary_table(spec_, options_.positions, options_.positions);
+    const std::vector<float> angles = rotary_table(spec_, options_.positions, options_.positions);
     std::ranges::copy(angles, table_PD_.view().flat<float>().begin());
   }
 }
@@ -71,8 +70,9 @@ void Stage::forward(Context& context, Arena& activations, Slot& slot, const Batc
   const OwnedTensor normal = allocate(activations, options_.compute, x.view().shape);
   final_norm_.forward(context, activations, normal, x, norm);
   slot.gradient_TD = allocate(activations, options_.compute, x.view().shape);
-  head_.forward_backward(context, activations, sums, slot.gradient_TD, normal, batch.target_T,
-                         options)
+  head_
+      .forward_backward(context, activations, sums, slot.gradient_TD, normal, batch.target_T,
+                        options)
       .wait();
   final_norm_.backward(context, slot.gradient_TD, slot.gradient_TD, ConstTensor(), norm);
 }
@@ -162,9 +162,9 @@ OwnedTensor Stage::next_logits(Context& context, Arena& activations, const Batch
   OwnedTensor result = allocate(activations, DType::kF32, {batch.sequences, spec_.vocab_size});
   // The last row of every sequence, as rows that lie sequence_length apart.
   const int64_t width = spec_.hidden_size;
-  ConstTensor last_BD = normal.view().slice(
-      {.first = {batch.sequence_length - 1, 0},
-       .size = {batch.tokens() - batch.sequence_length + 1, width}});
+  ConstTensor last_BD =
+      normal.view().slice({.first = {batch.sequence_length - 1, 0},
+                           .size = {batch.tokens() - batch.sequence_length + 1, width}});
   last_BD.shape = {batch.sequences, width};
   last_BD.strides = {batch.sequence_length * width, 1};
   head_.logits(context, result, last_BD);

@@ -66,14 +66,13 @@ class Stage {
   void backward(Context& context, Arena& activations, Slot& slot);
 
   // The loss alone.
-  void evaluate(Context& context, Arena& activations, const Batch& batch,
-                const nn::LossSums& sums);
+  void evaluate(Context& context, Arena& activations, const Batch& batch, const nn::LossSums& sums);
 
   // f32 logits [tokens of the batch, V].
   OwnedTensor logits(Context& context, Arena& activations, const Batch& batch);
 
-  // Generation: logits [B, V] of the last position of every sequence, after adding the batch's tokens
-  // to the cache.
+  // Generation: logits [B, V] of the last position of every sequence, after adding the batch's
+  // tokens to the cache.
   OwnedTensor next_logits(Context& context, Arena& activations, const Batch& batch, Cache& cache);
   Cache make_cache(Arena& activations, int64_t sequences, int64_t positions) const;
 

@@ -55,8 +55,8 @@ void LossHead::chunk_loss(Context& context, Arena& activations, const LossSums& 
                               target_logit_C, target_C);
 }
 
-void LossHead::forward(Context& context, Arena& activations, const LossSums& sums,
-                       ConstTensor x_TD, ConstTensor target_T, const Agree& agree) const {
+void LossHead::forward(Context& context, Arena& activations, const LossSums& sums, ConstTensor x_TD,
+                       ConstTensor target_T, const Agree& agree) const {
   const int64_t chunk = chunk_tokens(x_TD);
   const OwnedTensor logits_CV = allocate(activations, DType::kF32, {chunk, rows()});
   const OwnedTensor lse_C = allocate(activations, DType::kF32, {chunk});

@@ -1,8 +1,8 @@
 // LossHead: logits and cross entropy of a chunk of tokens at a time, so that the logits of a whole
 // micro-batch are never in memory.
 //
-// Legend: T tokens, D width, V rows of the head (here: this rank's part of the vocabulary), C tokens
-// of a chunk.
+// Legend: T tokens, D width, V rows of the head (here: this rank's part of the vocabulary), C
+// tokens of a chunk.
 
 #pragma once
 
@@ -25,7 +25,8 @@ struct LossSums {
 class LossHead {
  public:
   struct Options {
-    float gradient_scale = 1.0f;  // the seed of the backward pass: the gradient of the sum, times it
+    float gradient_scale =
+        1.0f;  // the seed of the backward pass: the gradient of the sum, times it
     float z_loss = 0.0f;
   };
 

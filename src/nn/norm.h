@@ -33,7 +33,8 @@ class Norm {
   void forward(Context& context, Arena& activations, Tensor y_TD, ConstTensor x_TD,
                Stash& stash) const;
 
-  //   sum = x + branch,  y = norm(sum)      sum may alias either, and must live as long as the stash
+  //   sum = x + branch,  y = norm(sum)      sum may alias either, and must live as long as the
+  //   stash
   void add_forward(Context& context, Arena& activations, Tensor sum_TD, Tensor y_TD,
                    ConstTensor x_TD, ConstTensor branch_TD, Stash& stash) const;
 

@@ -73,7 +73,7 @@ class ParameterStore {
   struct Arenas {
     Arena& parameters;  // what layers compute with
     Arena& gradients;
-    Arena& optimizer;   // masters of what is computed with in another dtype
+    Arena& optimizer;  // masters of what is computed with in another dtype
   };
 
   explicit ParameterStore(Options options) : options_(std::move(options)) {}

@@ -42,8 +42,8 @@ VocabularyLossHead::VocabularyLossHead(nn::ParameterUnit& unit, const nn::Parame
                                        comm::Collective& group)
     : group_(group), shard_(unit, cut_rows(weight, group)) {}
 
-// (A sum over ranks is of exp(logits - max) with the rank's own max: rescaling it to the whole row's
-// comes with the transports. One rank has nothing to agree on.)
+// (A sum over ranks is of exp(logits - max) with the rank's own max: rescaling it to the whole
+// row's comes with the transports. One rank has nothing to agree on.)
 nn::LossHead::Agree VocabularyLossHead::agreement() const {
   CADRE_CHECK(group_.size() == 1, "the loss over ", group_.size(), " parts of a vocabulary");
   return [](Context&, Tensor, Tensor, Tensor) {};

@@ -74,8 +74,8 @@ struct BasicTensor {
   // All elements of a packed tensor, or one row of a matrix. Not on meta: there is no memory.
   template <typename T>
   std::span<Element<T>> flat() const {
-    CADRE_CHECK(packed() && dtype == kDTypeOf<T>, name_of(dtype), " of shape ", shape,
-                ", strides ", strides);
+    CADRE_CHECK(packed() && dtype == kDTypeOf<T>, name_of(dtype), " of shape ", shape, ", strides ",
+                strides);
     return {reinterpret_cast<Element<T>*>(data), static_cast<size_t>(shape.elements())};
   }
   template <typename T>

@@ -60,23 +60,21 @@ Engine::Engine(const EngineSpec& spec, const Device& device, int threads, const 
       activations_(*source_, trace_, arena_options(MemoryCategory::kActivations, capacity)),
       workspace_(*source_, trace_, arena_options(MemoryCategory::kWorkspace, capacity)),
       threads_(threads),
-      context_(new Context{.device = device,
-                           .workspace = workspace_,
-                           .threads = threads_,
-                           .trace = trace_}),
+      context_(new Context{
+          .device = device, .workspace = workspace_, .threads = threads_, .trace = trace_}),
       mesh_(parallel::single_process_mesh()),
       store_(store_options(spec)) {
   const model::Stage::Options options{.compute = compute_dtype(spec.training.precision),
                                       .recompute = spec.training.recompute,
                                       .positions = spec.sequence_length};
   stage_ = std::make_unique<model::Stage>(model_as_trained(spec), store_, mesh_, options);
-  store_.allocate(*context_, {.parameters = parameters_,
-                              .gradients = gradients_,
-                              .optimizer = optimizer_memory_});
+  store_.allocate(
+      *context_,
+      {.parameters = parameters_, .gradients = gradients_, .optimizer = optimizer_memory_});
   if (spec.trains) {
-    optimizer_ = std::make_unique<optim::Optimizer>(
-        *context_, optimizer_memory_, spec.training.optimizer,
-        optim::optimized_parameters(store_, spec.training));
+    optimizer_ =
+        std::make_unique<optim::Optimizer>(*context_, optimizer_memory_, spec.training.optimizer,
+                                           optim::optimized_parameters(store_, spec.training));
   }
   stage_->prepare(*context_, activations_);
   const Shape tokens = {spec.training.micro_batch_size * spec.sequence_length};
@@ -90,9 +88,9 @@ Engine::Engine(const EngineSpec& spec, const Device& device, int threads, const 
 Engine::~Engine() = default;
 
 Arena::Options Engine::arena_options(MemoryCategory category, const Ledger& capacity) const {
-  return {.category = category,
-          .capacity_bytes =
-              device_.kind == DeviceKind::kMeta ? kMetaCapacity : capacity.of(category)};
+  return {
+      .category = category,
+      .capacity_bytes = device_.kind == DeviceKind::kMeta ? kMetaCapacity : capacity.of(category)};
 }
 
 Ledger Engine::peaks() const {
@@ -171,8 +169,8 @@ StepResult Engine::accumulate(const StepInput& input, const FillBatch& fill,
         if (!context_->is_meta()) {
           fill(instruction.micro_batch, host_view());
         }
-        stage_->forward(*context_, activations_, slot_,
-                        device_view(input, instruction.micro_batch), sums, options);
+        stage_->forward(*context_, activations_, slot_, device_view(input, instruction.micro_batch),
+                        sums, options);
         break;
       case schedule::Action::kBackward:
         stage_->backward(*context_, activations_, slot_);

@@ -1,5 +1,5 @@
-// Engine: the model, its parameters and its optimizer on one device, and what is done with them in a
-// step. The same class runs a step and, on meta, rehearses one: there it allocates nothing and
+// Engine: the model, its parameters and its optimizer on one device, and what is done with them in
+// a step. The same class runs a step and, on meta, rehearses one: there it allocates nothing and
 // computes nothing, and what is left is the ledger and the trace.
 
 #pragma once
@@ -27,7 +27,7 @@ struct EngineSpec {
   ModelSpec model = {};
   TrainingSpec training = {};
   int64_t sequence_length = 0;
-  bool trains = true;             // false: no gradients and no optimizer, for evaluation alone
+  bool trains = true;               // false: no gradients and no optimizer, for evaluation alone
   bool separate_documents = false;  // attention does not cross the start of a document
 };
 
@@ -47,8 +47,8 @@ struct StepInput {
 };
 
 struct StepResult {
-  double loss = 0.0;       // mean cross entropy over all target tokens of the global batch
-  double z_loss = 0.0;     // coefficient included; not part of `loss`
+  double loss = 0.0;    // mean cross entropy over all target tokens of the global batch
+  double z_loss = 0.0;  // coefficient included; not part of `loss`
   int64_t target_tokens = 0;
   double grad_norm = 0.0;  // of the normalised gradient, before clipping
   bool finite = true;      // else nothing was updated
@@ -69,16 +69,16 @@ class Engine {
   // One optimizer step over gradient_accumulation_steps micro-batches.
   StepResult step(const StepInput& input, const FillBatch& fill);
 
-  // Forward and backward of the same micro-batches, gradients kept: for `probe`, and to look for the
-  // first tensor that is not finite. Nothing is updated.
+  // Forward and backward of the same micro-batches, gradients kept: for `probe`, and to look for
+  // the first tensor that is not finite. Nothing is updated.
   StepResult accumulate(const StepInput& input, const FillBatch& fill, int64_t micro_batches);
   void clear_gradients();
 
   // Adds the losses of one micro-batch.
   void evaluate(EvaluationSums& sums, const std::function<void(const HostBatch&)>& fill);
 
-  // After a step that was not finite: which tensor is the first that is not. Runs the forward pass of
-  // the step again, with checks on.
+  // After a step that was not finite: which tensor is the first that is not. Runs the forward pass
+  // of the step again, with checks on.
   std::string first_not_finite(const StepInput& input, const FillBatch& fill);
 
   Context& context() { return *context_; }

@@ -82,8 +82,8 @@ int32_t choose_token(std::span<const float> logits, const GenerationOptions& opt
   std::vector<double> probabilities;
   const std::vector<int32_t> order = candidates(logits, options, probabilities);
   const RandomKey key{.seed = options.seed, .stream = stream_of("generation")};
-  double left = uniform_at(key, index) *
-                std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+  double left =
+      uniform_at(key, index) * std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
   for (size_t i = 0; i + 1 < order.size(); ++i) {
     left -= probabilities[i];
     if (left < 0.0) {
