@@ -27,4 +27,16 @@ void gelu_forward(Context& context, Tensor y_TF, ConstTensor x_TF);
 // dx may alias x or dy.
 void gelu_backward(Context& context, Tensor dx_TF, ConstTensor dy_TF, ConstTensor x_TF);
 
+struct ActivationBackend {
+  Target target;
+  decltype(&swiglu_forward) swiglu_forward;
+  decltype(&swiglu_backward) swiglu_backward;
+  decltype(&gelu_forward) gelu_forward;
+  decltype(&gelu_backward) gelu_backward;
+};
+
+namespace cpu {
+extern const ActivationBackend kActivationPlain;
+}
+
 }  // namespace cadre::kernels

@@ -49,4 +49,15 @@ void cross_entropy_backward(Context& context, Tensor dlogits_TV, ConstTensor log
                             ConstTensor lse_T, ConstTensor target_T,
                             const CrossEntropyOptions& options);
 
+struct CrossEntropyBackend {
+  Target target;
+  decltype(&cross_entropy_statistics) statistics;
+  decltype(&cross_entropy_loss) loss;
+  decltype(&cross_entropy_backward) backward;
+};
+
+namespace cpu {
+extern const CrossEntropyBackend kCrossEntropyPlain;
+}
+
 }  // namespace cadre::kernels

@@ -36,4 +36,19 @@ struct DropoutOptions {
 // The backward pass is the same function of dy. y may alias x.
 void dropout(Context& context, Tensor y_TD, ConstTensor x_TD, const DropoutOptions& options);
 
+// What a backend is asked for.
+struct ElementwiseBackend {
+  Target target;
+  decltype(&kernels::convert) convert;
+  decltype(&kernels::add) add;
+  decltype(&kernels::clear) clear;
+  int64_t (*plan_column_sum_bytes)(ConstTensor x_TD);
+  void (*column_sum_add)(Context& context, Tensor sum_D, ConstTensor x_TD, std::byte* workspace);
+  decltype(&kernels::dropout) dropout;
+};
+
+namespace cpu {
+extern const ElementwiseBackend kElementwisePlain;
+}
+
 }  // namespace cadre::kernels

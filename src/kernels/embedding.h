@@ -25,4 +25,16 @@ void embedding_add_forward(Context& context, Tensor x_TD, ConstTensor table_VD, 
 void embedding_backward(Context& context, Tensor dtable_VD, ConstTensor dx_TD, ConstTensor id_T,
                         int64_t first_row);
 
+// What a backend is asked for.
+struct EmbeddingBackend {
+  Target target;
+  void (*forward)(Context& context, Tensor x_TD, ConstTensor table_VD, ConstTensor id_T,
+                  int64_t first_row, bool add);
+  decltype(&embedding_backward) backward;
+};
+
+namespace cpu {
+extern const EmbeddingBackend kEmbeddingPlain;
+}
+
 }  // namespace cadre::kernels

@@ -31,4 +31,40 @@ void layer_norm_backward(Context& context, Tensor dx_TD, Tensor dweight_D, Tenso
                          ConstTensor dy_TD, ConstTensor x_TD, ConstTensor weight_D,
                          ConstTensor mean_T, ConstTensor rstd_T, ConstTensor dresidual_TD);
 
+// What a backend is asked for. `sum` and `branch` are empty where x is normalised as it is.
+struct LayerNormForwardTask {
+  Tensor sum_TD;
+  Tensor y_TD;
+  Tensor mean_T;
+  Tensor rstd_T;
+  ConstTensor x_TD;
+  ConstTensor branch_TD;
+  ConstTensor weight_D;
+  ConstTensor bias_D;
+  float epsilon = 0.0f;
+};
+
+struct LayerNormBackwardTask {
+  Tensor dx_TD;
+  Tensor dweight_D;
+  Tensor dbias_D;
+  ConstTensor dy_TD;
+  ConstTensor x_TD;
+  ConstTensor weight_D;
+  ConstTensor mean_T;
+  ConstTensor rstd_T;
+  ConstTensor dresidual_TD;
+};
+
+struct LayerNormBackend {
+  Target target;
+  void (*forward)(Context& context, const LayerNormForwardTask& task);
+  int64_t (*plan_backward_bytes)(const LayerNormBackwardTask& task);
+  void (*backward)(Context& context, const LayerNormBackwardTask& task, std::byte* workspace);
+};
+
+namespace cpu {
+extern const LayerNormBackend kLayerNormPlain;
+}
+
 }  // namespace cadre::kernels

@@ -93,4 +93,24 @@ struct GradientScaleOptions {
 void gradient_scale(Context& context, Tensor scale_1, Tensor norm_1, ConstTensor squared_P,
                     ConstTensor count_1, const GradientScaleOptions& options);
 
+// What a backend is asked for.
+struct OptimizerBackend {
+  Target target;
+  decltype(&kernels::adamw_update) adamw_update;
+  decltype(&kernels::sgd_update) sgd_update;
+  decltype(&kernels::lion_update) lion_update;
+  decltype(&kernels::muon_momentum) muon_momentum;
+  decltype(&kernels::muon_apply) muon_apply;
+  int64_t (*plan_squared_sum_bytes)(ConstTensor x);
+  void (*squared_sum)(Context& context, Tensor sum_1, ConstTensor x, std::byte* workspace);
+};
+
+namespace cpu {
+extern const OptimizerBackend kOptimizerPlain;
+
+// A few numbers: the same on every CPU.
+void gradient_scale(Context& context, Tensor scale_1, Tensor norm_1, ConstTensor squared_P,
+                    ConstTensor count_1, const GradientScaleOptions& options);
+}  // namespace cpu
+
 }  // namespace cadre::kernels

@@ -45,4 +45,36 @@ void rms_norm_backward(Context& context, Tensor dx_TD, Tensor dweight_D, ConstTe
                        ConstTensor x_TD, ConstTensor weight_D, ConstTensor rstd_T,
                        ConstTensor dresidual_TD);
 
+// What a backend is asked for. `sum` and `branch` are empty where x is normalised as it is.
+struct RmsNormForwardTask {
+  Tensor sum_TD;
+  Tensor y_TD;
+  Tensor rstd_T;
+  ConstTensor x_TD;
+  ConstTensor branch_TD;
+  ConstTensor weight_D;
+  float epsilon = 0.0f;
+};
+
+struct RmsNormBackwardTask {
+  Tensor dx_TD;
+  Tensor dweight_D;
+  ConstTensor dy_TD;
+  ConstTensor x_TD;
+  ConstTensor weight_D;
+  ConstTensor rstd_T;
+  ConstTensor dresidual_TD;
+};
+
+struct RmsNormBackend {
+  Target target;
+  void (*forward)(Context& context, const RmsNormForwardTask& task);
+  int64_t (*plan_backward_bytes)(const RmsNormBackwardTask& task);
+  void (*backward)(Context& context, const RmsNormBackwardTask& task, std::byte* workspace);
+};
+
+namespace cpu {
+extern const RmsNormBackend kRmsNormPlain;
+}
+
 }  // namespace cadre::kernels

@@ -1,0 +1,108 @@
+#include "kernels/layer_norm.h"
+
+#include "base/check.h"
+#include "kernels/backend.h"
+#include "kernels/shapes.h"
+
+namespace cadre::kernels {
+namespace {
+
+constexpr const LayerNormBackend* kBackends[] = {&cpu::kLayerNormPlain};
+
+// The flops booked are those of the elements; the few per row are left out.
+
+void forward(std::string_view op, Context& context, const LayerNormForwardTask& task) {
+  const bool adds = !task.sum_TD.empty();
+  check_rows_alike(op, task.x_TD, {task.y_TD, task.sum_TD, task.branch_TD});
+  check_row_values(op, task.x_TD, task.mean_T);
+  check_row_values(op, task.x_TD, task.rstd_T);
+  check_column_values(op, task.x_TD, task.weight_D);
+  check_column_values(op, task.x_TD, task.bias_D);
+  const LayerNormBackend& backend = choose(op, kBackends, context, task.x_TD.dtype);
+  const int64_t activation_bytes = task.x_TD.bytes();
+  const Trace::Span span = context.trace.book(
+      BookedOp{.name = op,
+               .flops = (adds ? 9 : 8) * task.x_TD.shape.elements(),
+               .bytes_read = (adds ? 2 : 1) * activation_bytes + 2 * task.weight_D.bytes(),
+               .bytes_written = (adds ? 2 : 1) * activation_bytes + 2 * task.rstd_T.bytes()});
+  if (!context.is_meta()) {
+    backend.forward(context, task);
+  }
+}
+
+}  // namespace
+
+void layer_norm_forward(Context& context, Tensor y_TD, Tensor mean_T, Tensor rstd_T,
+                        ConstTensor x_TD, ConstTensor weight_D, ConstTensor bias_D,
+                        const NormOptions& options) {
+  forward("layer_norm_forward", context,
+          {.sum_TD = {},
+           .y_TD = y_TD,
+           .mean_T = mean_T,
+           .rstd_T = rstd_T,
+           .x_TD = x_TD,
+           .branch_TD = {},
+           .weight_D = weight_D,
+           .bias_D = bias_D,
+           .epsilon = options.epsilon});
+}
+
+void add_layer_norm_forward(Context& context, Tensor sum_TD, Tensor y_TD, Tensor mean_T,
+                            Tensor rstd_T, ConstTensor x_TD, ConstTensor branch_TD,
+                            ConstTensor weight_D, ConstTensor bias_D, const NormOptions& options) {
+  CADRE_CHECK(!sum_TD.empty() && !branch_TD.empty(), "add_layer_norm_forward: nothing to add");
+  forward("add_layer_norm_forward", context,
+          {.sum_TD = sum_TD,
+           .y_TD = y_TD,
+           .mean_T = mean_T,
+           .rstd_T = rstd_T,
+           .x_TD = x_TD,
+           .branch_TD = branch_TD,
+           .weight_D = weight_D,
+           .bias_D = bias_D,
+           .epsilon = options.epsilon});
+}
+
+void layer_norm_backward(Context& context, Tensor dx_TD, Tensor dweight_D, Tensor dbias_D,
+                         ConstTensor dy_TD, ConstTensor x_TD, ConstTensor weight_D,
+                         ConstTensor mean_T, ConstTensor rstd_T, ConstTensor dresidual_TD) {
+  constexpr std::string_view kOp = "layer_norm_backward";
+  check_rows_alike(kOp, x_TD, {dx_TD, dy_TD, dresidual_TD});
+  check_row_values(kOp, x_TD, mean_T);
+  check_row_values(kOp, x_TD, rstd_T);
+  check_column_values(kOp, x_TD, weight_D);
+  const LayerNormBackwardTask task{.dx_TD = dx_TD,
+                                   .dweight_D = dweight_D,
+                                   .dbias_D = dbias_D,
+                                   .dy_TD = dy_TD,
+                                   .x_TD = x_TD,
+                                   .weight_D = weight_D,
+                                   .mean_T = mean_T,
+                                   .rstd_T = rstd_T,
+                                   .dresidual_TD = dresidual_TD};
+  int64_t flops_per_element = dresidual_TD.empty() ? 11 : 12;
+  int64_t sums_bytes = 0;
+  if (!dweight_D.empty()) {
+    check_column_values(kOp, x_TD, dweight_D);
+    flops_per_element += 2;
+    sums_bytes += dweight_D.bytes();
+  }
+  if (!dbias_D.empty()) {
+    check_column_values(kOp, x_TD, dbias_D);
+    flops_per_element += 1;
+    sums_bytes += dbias_D.bytes();
+  }
+  const LayerNormBackend& backend = choose(kOp, kBackends, context, x_TD.dtype);
+  const Arena::Block workspace = context.workspace.allocate(backend.plan_backward_bytes(task));
+  const Trace::Span span = context.trace.book(
+      BookedOp{.name = kOp,
+               .flops = flops_per_element * x_TD.shape.elements(),
+               .bytes_read = (dresidual_TD.empty() ? 2 : 3) * x_TD.bytes() + weight_D.bytes() +
+                             2 * rstd_T.bytes() + sums_bytes,
+               .bytes_written = dx_TD.bytes() + sums_bytes});
+  if (!context.is_meta()) {
+    backend.backward(context, task, workspace.data());
+  }
+}
+
+}  // namespace cadre::kernels
