@@ -29,10 +29,10 @@ void gelu_backward(Context& context, Tensor dx_TF, ConstTensor dy_TF, ConstTenso
 
 struct ActivationBackend {
   Target target;
-  decltype(&swiglu_forward) swiglu_forward;
-  decltype(&swiglu_backward) swiglu_backward;
-  decltype(&gelu_forward) gelu_forward;
-  decltype(&gelu_backward) gelu_backward;
+  decltype(&kernels::swiglu_forward) swiglu_forward;
+  decltype(&kernels::swiglu_backward) swiglu_backward;
+  decltype(&kernels::gelu_forward) gelu_forward;
+  decltype(&kernels::gelu_backward) gelu_backward;
 };
 
 namespace cpu {

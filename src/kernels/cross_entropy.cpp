@@ -18,8 +18,7 @@ void check_logits(std::string_view op, ConstTensor logits_TV, ConstTensor target
               name_of(logits_TV.dtype), " of shape ", logits_TV.shape, ", must be f32 [T, V]");
   check_packed_rows(op, logits_TV);
   CADRE_CHECK(target_T.dtype == DType::kI32 && target_T.packed(), op, ": targets are ",
-              name_of(target_T.dtype), " with strides ", target_T.strides,
-              ", must be packed i32");
+              name_of(target_T.dtype), " with strides ", target_T.strides, ", must be packed i32");
   CADRE_CHECK_EQ(target_T.shape, Shape{logits_TV.shape[0]});
 }
 

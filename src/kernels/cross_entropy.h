@@ -51,9 +51,9 @@ void cross_entropy_backward(Context& context, Tensor dlogits_TV, ConstTensor log
 
 struct CrossEntropyBackend {
   Target target;
-  decltype(&cross_entropy_statistics) statistics;
-  decltype(&cross_entropy_loss) loss;
-  decltype(&cross_entropy_backward) backward;
+  decltype(&kernels::cross_entropy_statistics) statistics;
+  decltype(&kernels::cross_entropy_loss) loss;
+  decltype(&kernels::cross_entropy_backward) backward;
 };
 
 namespace cpu {

@@ -26,11 +26,11 @@ void forward(std::string_view op, Context& context, Tensor x_TD, ConstTensor tab
   CADRE_CHECK(x_TD.dtype == table_VD.dtype, op, ": ", name_of(x_TD.dtype), " from ",
               name_of(table_VD.dtype));
   const EmbeddingBackend& backend = choose(op, kBackends, context, x_TD.dtype);
-  const Trace::Span span = context.trace.book(
-      BookedOp{.name = op,
-               .flops = add ? x_TD.shape.elements() : 0,
-               .bytes_read = (add ? 2 : 1) * x_TD.bytes() + id_T.bytes(),
-               .bytes_written = x_TD.bytes()});
+  const Trace::Span span =
+      context.trace.book(BookedOp{.name = op,
+                                  .flops = add ? x_TD.shape.elements() : 0,
+                                  .bytes_read = (add ? 2 : 1) * x_TD.bytes() + id_T.bytes(),
+                                  .bytes_written = x_TD.bytes()});
   if (!context.is_meta()) {
     backend.forward(context, x_TD, table_VD, id_T, first_row, add);
   }

@@ -30,7 +30,7 @@ struct EmbeddingBackend {
   Target target;
   void (*forward)(Context& context, Tensor x_TD, ConstTensor table_VD, ConstTensor id_T,
                   int64_t first_row, bool add);
-  decltype(&embedding_backward) backward;
+  decltype(&kernels::embedding_backward) backward;
 };
 
 namespace cpu {

@@ -94,12 +94,12 @@ void layer_norm_backward(Context& context, Tensor dx_TD, Tensor dweight_D, Tenso
   }
   const LayerNormBackend& backend = choose(kOp, kBackends, context, x_TD.dtype);
   const Arena::Block workspace = context.workspace.allocate(backend.plan_backward_bytes(task));
-  const Trace::Span span = context.trace.book(
-      BookedOp{.name = kOp,
-               .flops = flops_per_element * x_TD.shape.elements(),
-               .bytes_read = (dresidual_TD.empty() ? 2 : 3) * x_TD.bytes() + weight_D.bytes() +
-                             2 * rstd_T.bytes() + sums_bytes,
-               .bytes_written = dx_TD.bytes() + sums_bytes});
+  const Trace::Span span =
+      context.trace.book(BookedOp{.name = kOp,
+                                  .flops = flops_per_element * x_TD.shape.elements(),
+                                  .bytes_read = (dresidual_TD.empty() ? 2 : 3) * x_TD.bytes() +
+                                                weight_D.bytes() + 2 * rstd_T.bytes() + sums_bytes,
+                                  .bytes_written = dx_TD.bytes() + sums_bytes});
   if (!context.is_meta()) {
     backend.backward(context, task, workspace.data());
   }

@@ -105,9 +105,8 @@ void swiglu_backward(Context& context, Tensor dgate_up_T2F, ConstTensor dy_TF,
 }
 
 void gelu_forward(Context& context, Tensor y_TF, ConstTensor x_TF) {
-  with_element(x_TF.dtype, [&]<typename Element>(Element) {
-    gelu_forward_rows<Element>(context, y_TF, x_TF);
-  });
+  with_element(x_TF.dtype,
+               [&]<typename Element>(Element) { gelu_forward_rows<Element>(context, y_TF, x_TF); });
 }
 
 void gelu_backward(Context& context, Tensor dx_TF, ConstTensor dy_TF, ConstTensor x_TF) {

@@ -1,9 +1,9 @@
 // The loss from the statistics of whole rows: a few numbers per token, the same on every CPU.
 
+#include "kernels/cpu/cross_entropy_loss.h"
+
 #include <cmath>
 #include <cstdint>
-
-#include "kernels/cpu/cross_entropy_loss.h"
 
 namespace cadre::kernels::cpu {
 
@@ -19,8 +19,7 @@ void cross_entropy_loss(Context&, Tensor loss_1, Tensor z_1, Tensor count_1, Ten
   double z = 0.0;
   int64_t count = 0;
   for (int64_t t = 0; t < target_T.shape[0]; ++t) {
-    const double row_lse =
-        static_cast<double>(max[t]) + std::log(static_cast<double>(sum[t]));
+    const double row_lse = static_cast<double>(max[t]) + std::log(static_cast<double>(sum[t]));
     lse[t] = static_cast<float>(row_lse);
     if (target[t] != kIgnoredTarget) {
       loss += row_lse - static_cast<double>(target_logit[t]);

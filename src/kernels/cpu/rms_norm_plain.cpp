@@ -95,8 +95,7 @@ void forward(Context& context, const RmsNormForwardTask& task) {
 }
 
 void backward(Context& context, const RmsNormBackwardTask& task, std::byte* workspace) {
-  float* const tile_sums =
-      task.dweight_D.empty() ? nullptr : reinterpret_cast<float*>(workspace);
+  float* const tile_sums = task.dweight_D.empty() ? nullptr : reinterpret_cast<float*>(workspace);
   with_element(task.x_TD.dtype, [&]<typename Element>(Element) {
     backward_rows<Element>(context, task, tile_sums);
   });
