@@ -38,6 +38,12 @@ void Stage::prepare(Context& context, Arena& activations) {
   }
 }
 
+void Stage::inspect(std::string_view what, int64_t layer, ConstTensor tensor) const {
+  if (inspector_) {
+    inspector_(layer < 0 ? std::string(what) : concat(what, " of layer ", layer), tensor);
+  }
+}
+
 OwnedTensor Stage::embed(Context& context, Arena& activations, Slot& slot) {
   const nn::ParameterUnit::Lease lease(embedding_unit_);
   const Batch& batch = slot.batch;
@@ -61,9 +67,11 @@ void Stage::forward(Context& context, Arena& activations, Slot& slot, const Batc
   slot.batch = batch;
   slot.blocks.resize(blocks_.size());
   OwnedTensor x = embed(context, activations, slot);
+  inspect("the output of the embedding", -1, x);
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
     x = blocks_[layer].forward(context, activations, slot.blocks[layer], std::move(x), batch,
                                options_.recompute);
+    inspect("the output", static_cast<int64_t>(layer), x);
   }
   const nn::ParameterUnit::Lease lease(head_unit_);
   nn::Norm::Stash norm;
@@ -75,6 +83,7 @@ void Stage::forward(Context& context, Arena& activations, Slot& slot, const Batc
                         options)
       .wait();
   final_norm_.backward(context, slot.gradient_TD, slot.gradient_TD, ConstTensor(), norm);
+  inspect("the gradient of the last layer's output", -1, slot.gradient_TD);
 }
 
 void Stage::backward(Context& context, Arena& activations, Slot& slot) {
@@ -83,6 +92,7 @@ void Stage::backward(Context& context, Arena& activations, Slot& slot) {
     Block::Stash& stash = slot.blocks[layer];
     gradient = blocks_[layer].backward_input(context, activations, stash, std::move(gradient),
                                              slot.batch, options_.recompute);
+    inspect("the gradient of the input", static_cast<int64_t>(layer), gradient);
     blocks_[layer].backward_weight(context, stash);
   }
   if (spec_.embedding_dropout > 0.0 && slot.batch.training) {

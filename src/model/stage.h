@@ -7,8 +7,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/context.h"
@@ -76,17 +79,24 @@ class Stage {
   OwnedTensor next_logits(Context& context, Arena& activations, const Batch& batch, Cache& cache);
   Cache make_cache(Arena& activations, int64_t sequences, int64_t positions) const;
 
+  // Called with every tensor that passes from one part to the next, forward and backward, in the
+  // order in which they are made: for who looks for a value that is not finite. nullptr: nobody.
+  using Inspector = std::function<void(const std::string& name, ConstTensor tensor)>;
+  void inspect_with(Inspector inspector) { inspector_ = std::move(inspector); }
+
   const ModelSpec& spec() const { return spec_; }
 
  private:
   OwnedTensor embed(Context& context, Arena& activations, Slot& slot);
   OwnedTensor body(Context& context, Arena& activations, const Batch& batch);
   OwnedTensor normalised(Context& context, Arena& activations, OwnedTensor x_TD);
+  void inspect(std::string_view what, int64_t layer, ConstTensor tensor) const;
 
   ModelSpec spec_;
   Options options_;
   OwnedTensor table_PD_;  // rotary angles
   ConstTensor table_view_;
+  Inspector inspector_;
 
   nn::ParameterUnit embedding_unit_;
   parallel::VocabularyEmbedding tokens_;

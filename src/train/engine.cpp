@@ -181,18 +181,21 @@ StepResult Engine::accumulate(const StepInput& input, const FillBatch& fill,
   return read_sums();
 }
 
-StepResult Engine::step(const StepInput& input, const FillBatch& fill) {
-  StepResult result = accumulate(input, fill, spec_.training.gradient_accumulation_steps);
+void Engine::update(const StepInput& input, StepResult& result) {
   optimizer_->step(*context_, one_of(sums_3_, 2),
                    {.learning_rate = input.learning_rate,
                     .loss_scale = input.loss_scale,
                     .max_grad_norm = static_cast<float>(spec_.training.max_grad_norm)});
   result.grad_norm = read(optimizer_->norm_1());
-  // Without any target there is nothing to learn, but nothing is wrong either.
   if (!std::isfinite(result.grad_norm)) {
     result.finite = false;
     optimizer_->set_updates(optimizer_->updates() - 1);
   }
+}
+
+StepResult Engine::step(const StepInput& input, const FillBatch& fill) {
+  StepResult result = accumulate(input, fill, spec_.training.gradient_accumulation_steps);
+  update(input, result);
   return result;
 }
 
@@ -214,6 +217,53 @@ void Engine::evaluate(EvaluationSums& sums, const std::function<void(const HostB
   stage_->evaluate(*context_, activations_, batch, as_sums(sums_3_));
   sums.loss += read(one_of(sums_3_, 0));
   sums.target_tokens += std::llround(read(one_of(sums_3_, 2)));
+}
+
+namespace {
+
+template <typename T>
+bool all_finite(std::span<const T> values) {
+  return std::ranges::all_of(values, [](T value) { return std::isfinite(to_float(value)); });
+}
+
+bool is_finite(ConstTensor tensor) {
+  switch (tensor.dtype) {
+    case DType::kF32:
+      return all_finite(tensor.flat<float>());
+    case DType::kBf16:
+      return all_finite(tensor.flat<Bf16>());
+    case DType::kF16:
+      return all_finite(tensor.flat<F16>());
+    case DType::kI32:
+      return true;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string Engine::first_not_finite(const StepInput& input, const FillBatch& fill) {
+  for (const nn::Parameter& parameter : store_.parameters()) {
+    if (!is_finite(parameter.stored())) {
+      return "the parameter " + parameter.spec.name;
+    }
+  }
+  std::string first;
+  stage_->inspect_with([&first](const std::string& name, ConstTensor tensor) {
+    if (first.empty() && !is_finite(tensor)) {
+      first = name;
+    }
+  });
+  clear_gradients();
+  accumulate(input, fill, spec_.training.gradient_accumulation_steps);
+  stage_->inspect_with(nullptr);
+  for (const nn::Parameter& parameter : store_.parameters()) {
+    if (first.empty() && !parameter.gradient.empty() && !is_finite(parameter.gradient)) {
+      first = "the gradient of " + parameter.spec.name;
+    }
+  }
+  clear_gradients();
+  return first.empty() ? "the sum of the gradients' squares" : first;
 }
 
 }  // namespace cadre::train

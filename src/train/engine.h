@@ -42,7 +42,7 @@ using FillBatch = std::function<void(int64_t index, const HostBatch& batch)>;
 
 struct StepInput {
   int64_t step = 0;  // from 0; keys dropout
-  float learning_rate = 0.0f;
+  double learning_rate = 0.0;
   float loss_scale = 1.0f;
 };
 
@@ -84,6 +84,7 @@ class Engine {
   Context& context() { return *context_; }
   model::Stage& stage() { return *stage_; }
   nn::ParameterStore& store() { return store_; }
+  const nn::ParameterStore& store() const { return store_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
   bool trains() const { return spec_.trains; }
   const EngineSpec& spec() const { return spec_; }

@@ -1,0 +1,30 @@
+// Evaluation: the loss over a whole stream of samples.
+
+#pragma once
+
+#include <cstdint>
+
+#include "data/loader.h"
+#include "train/engine.h"
+
+namespace cadre::train {
+
+struct EvaluationOptions {
+  int64_t batches_max = 0;  // micro-batches; 0: the whole stream
+};
+
+// Samples [0, epoch) of `stream`, in order; rows past the end are padding. The order of training is
+// not touched.
+EvaluationSums evaluate_stream(Engine& engine, data::SampleStream& stream,
+                               const EvaluationOptions& options);
+
+// Copies of the caller's spans for the loader.
+inline data::Batch as_data_batch(const HostBatch& batch) {
+  return {.tokens = batch.tokens,
+          .targets = batch.targets,
+          .positions = batch.positions,
+          .starts = batch.starts,
+          .ids = {}};
+}
+
+}  // namespace cadre::train

@@ -1,0 +1,63 @@
+#include "train/run_folder.h"
+
+#include <system_error>
+
+#include "storage/file.h"
+
+namespace cadre::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The nearest folder above `path` that exists.
+fs::path existing_parent(fs::path path) {
+  std::error_code ignored;
+  while (!path.empty() && !fs::exists(path, ignored) && path.has_parent_path() &&
+         path.parent_path() != path) {
+    path = path.parent_path();
+  }
+  return path.empty() ? fs::path(".") : path;
+}
+
+}  // namespace
+
+Result<RunFolder> RunFolder::find(const fs::path& folder) {
+  RunFolder run(fs::absolute(folder).lexically_normal());
+  std::error_code ignored;
+  if (fs::exists(run.folder_, ignored) && !fs::is_directory(run.folder_, ignored)) {
+    return input_error("run folder ", run.folder_.string(), ": is a file, not a folder");
+  }
+  for (const fs::path& written : {run.folder_, run.checkpoints()}) {
+    if (Status status = check_writable(existing_parent(written)); !status) {
+      return status.error();
+    }
+  }
+  if (fs::exists(run.folder_, ignored)) {
+    Result<FolderLock> lock = FolderLock::acquire(run.folder_);
+    if (!lock) {
+      return lock.error();
+    }
+    run.lock_ = std::move(*lock);
+  }
+  return run;
+}
+
+Status RunFolder::create() {
+  for (const fs::path& folder : {folder_, checkpoints(), rank_log().parent_path()}) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) {
+      return input_error("run folder ", folder.string(), ": cannot be created: ", error.message());
+    }
+  }
+  if (!lock_) {
+    Result<FolderLock> lock = FolderLock::acquire(folder_);
+    if (!lock) {
+      return lock.error();
+    }
+    lock_ = std::move(*lock);
+  }
+  return {};
+}
+
+}  // namespace cadre::train

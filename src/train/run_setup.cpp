@@ -1,0 +1,212 @@
+#include "train/run_setup.h"
+
+#include <sched.h>
+
+#include <cmath>
+
+#include "base/text.h"
+#include "checkpoint/reader.h"
+#include "data/documents.h"
+#include "data/tokenizer/trainer.h"
+#include "model/family.h"
+
+namespace cadre::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// config.json of model.from with the keys of the configuration over its own, or those keys alone.
+Result<ModelSpec> read_model(const LoadedRun& loaded) {
+  const ModelSource& source = loaded.run.model;
+  if (source.from.empty()) {
+    return model::read_model_config(source.config, loaded.place_of("model"));
+  }
+  Result<Json> config = read_model_config(fs::path(source.from));
+  if (!config) {
+    return config.error();
+  }
+  config->update(source.config);
+  return model::read_model_config(*config, (fs::path(source.from) / "config.json").string());
+}
+
+Result<std::unique_ptr<Tokenizer>> train_new_tokenizer(const RunSpec& spec, int threads, Log* log) {
+  Result<TextSource> text = data::text_of(spec.data.sources);
+  if (!text) {
+    return text.error();
+  }
+  if (log != nullptr) {
+    log->info("train", concat("training the tokenizer vocab_size=",
+                              spec.tokenizer->train_vocab_size));
+  }
+  return train_tokenizer(*text, {.vocab_size = spec.tokenizer->train_vocab_size,
+                                 .threads = threads});
+}
+
+// Null where none is named and none is needed.
+Result<std::unique_ptr<Tokenizer>> find_tokenizer(const RunSpec& spec, int threads,
+                                                  const SetupOptions& options) {
+  if (spec.tokenizer && spec.tokenizer->train_vocab_size > 0) {
+    if (fs::exists(options.trained_tokenizer)) {
+      return Tokenizer::load(options.trained_tokenizer.string());
+    }
+    return train_new_tokenizer(spec, threads, options.log);
+  }
+  if (spec.tokenizer) {
+    return Tokenizer::load(spec.tokenizer->from);
+  }
+  if (!spec.model.from.empty() && fs::exists(fs::path(spec.model.from) / "tokenizer.json")) {
+    return Tokenizer::load(spec.model.from);
+  }
+  return std::unique_ptr<Tokenizer>();
+}
+
+Status check_vocabulary(const ModelSpec& model, const Tokenizer* tokenizer,
+                        const LoadedRun& loaded) {
+  if (model.vocab_size == 0) {
+    return input_error(loaded.place_of("model"),
+                       ": model.vocab_size is missing, and there is no tokenizer to take it from");
+  }
+  if (tokenizer != nullptr && tokenizer->vocab_size() > model.vocab_size) {
+    return input_error(loaded.place_of("tokenizer"), ": the tokenizer has ids up to ",
+                       tokenizer->vocab_size() - 1, ", but the model's vocab_size is ",
+                       model.vocab_size, "; name the tokenizer that belongs to the model");
+  }
+  return {};
+}
+
+Status check_positions(const ModelSpec& model, const LoadedRun& loaded) {
+  const int64_t length = loaded.run.data.sequence_length;
+  if (model.positions == PositionKind::kLearned && length > model.max_position_embeddings) {
+    return input_error(loaded.place_of("data.sequence_length"), ": data.sequence_length is ",
+                       length, ", but the model has ", model.max_position_embeddings,
+                       " learned positions");
+  }
+  return {};
+}
+
+data::TextEncoder encoder_of(const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) {
+    return {};
+  }
+  return {.encode =
+              [tokenizer](std::vector<int32_t>& ids, std::string_view text) {
+                tokenizer->encode_append(text, {.add_special_tokens = false}, ids);
+              },
+          .hash = tokenizer->fingerprint(),
+          .eos = tokenizer->eos_id()};
+}
+
+Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& options) {
+  ThreadPool pool(setup.threads);
+  Result<std::unique_ptr<data::Dataset>> dataset =
+      data::Dataset::open(setup.spec.data, {.encoder = encoder_of(setup.tokenizer.get()),
+                                            .vocab_size = setup.model.vocab_size,
+                                            .pool = &pool,
+                                            .log = options.log});
+  if (!dataset) {
+    return dataset.error();
+  }
+  setup.dataset = std::move(*dataset);
+  setup.training = setup.dataset->training(setup.spec.training.seed);
+  setup.validation = setup.dataset->validation();
+  if (setup.training == nullptr) {
+    return input_error(loaded.place_of("data"), ": data.sources names nothing to train on");
+  }
+  const TrainingSpec& training = setup.spec.training;
+  if (training.steps) {
+    setup.total_steps = *training.steps;
+  } else {
+    const double samples =
+        *training.epochs * static_cast<double>(setup.training->samples_per_epoch());
+    setup.total_steps =
+        std::max<int64_t>(1, std::llround(std::ceil(
+                                 samples / static_cast<double>(setup.samples_per_step()) - 1e-9)));
+  }
+  return {};
+}
+
+}  // namespace
+
+int thread_count(int64_t asked) {
+  if (asked > 0) {
+    return static_cast<int>(asked);
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+EngineSpec engine_spec(const RunSpec& spec, const ModelSpec& model) {
+  return {.model = model,
+          .training = spec.training,
+          .sequence_length = spec.data.sequence_length,
+          .separate_documents = spec.data.packing == Packing::kDocument};
+}
+
+Result<ModelSpec> resolve_model(const LoadedRun& loaded) {
+  Result<ModelSpec> model = read_model(loaded);
+  if (!model) {
+    return model;
+  }
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (model->vocab_size == 0 && loaded.run.tokenizer &&
+      loaded.run.tokenizer->train_vocab_size > 0) {
+    model->vocab_size = loaded.run.tokenizer->train_vocab_size;
+  } else if (model->vocab_size == 0) {
+    Result<std::unique_ptr<Tokenizer>> found = find_tokenizer(loaded.run, 1, {});
+    if (!found) {
+      return found.error();
+    }
+    tokenizer = std::move(*found);
+    model->vocab_size = tokenizer == nullptr ? 0 : tokenizer->vocab_size();
+  }
+  if (Status status = check_vocabulary(*model, tokenizer.get(), loaded); !status) {
+    return status.error();
+  }
+  if (Status status = check_positions(*model, loaded); !status) {
+    return status.error();
+  }
+  return model;
+}
+
+Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options) {
+  RunSetup setup;
+  setup.spec = loaded.run;
+  setup.threads = thread_count(loaded.run.threads);
+  Result<ModelSpec> model = read_model(loaded);
+  if (!model) {
+    return model.error();
+  }
+  setup.model = std::move(*model);
+  Result<std::unique_ptr<Tokenizer>> tokenizer =
+      find_tokenizer(loaded.run, setup.threads, options);
+  if (!tokenizer) {
+    return tokenizer.error();
+  }
+  setup.tokenizer = std::move(*tokenizer);
+  if (setup.model.vocab_size == 0 && setup.tokenizer != nullptr) {
+    setup.model.vocab_size = setup.tokenizer->vocab_size();
+  }
+  if (setup.tokenizer != nullptr && setup.spec.model.from.empty()) {
+    setup.model.bos_token_id = setup.tokenizer->bos_id();
+    setup.model.eos_token_ids.clear();
+    for (const int32_t id : setup.tokenizer->eos_ids()) {
+      setup.model.eos_token_ids.push_back(id);
+    }
+  }
+  if (Status status = check_vocabulary(setup.model, setup.tokenizer.get(), loaded); !status) {
+    return status.error();
+  }
+  if (Status status = check_positions(setup.model, loaded); !status) {
+    return status.error();
+  }
+  if (Status status = open_data(setup, loaded, options); !status) {
+    return status.error();
+  }
+  if (setup.spec.model.load_weights && !setup.spec.model.from.empty()) {
+    setup.weights = setup.spec.model.from;
+  }
+  return setup;
+}
+
+}  // namespace cadre::train

@@ -1,0 +1,34 @@
+// RunState: where a run stands, beside its tensors. trainer_state.json of a checkpoint;
+// docs/checkpoint-format.md specifies it.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace cadre::train {
+
+inline constexpr size_t kLossWindow = 64;  // losses that the running median is taken of
+
+struct RunState {
+  int64_t step = 0;       // steps done
+  int64_t samples = 0;    // of the training stream that have been used: the number of the next one
+  int64_t tokens = 0;
+  int64_t bad_steps = 0;  // that were skipped, in a row
+  double loss_scale = 0.0;  // fp16; 0: none
+  int64_t good_steps = 0;   // fp16: since the scale last changed
+  std::deque<double> recent_losses = {};
+
+  bool operator==(const RunState&) const = default;
+};
+
+// `optimizer_updates`: of the optimizer, which skipped steps do not count.
+Json write_run_state(const RunState& state, int64_t optimizer_updates);
+Result<RunState> read_run_state(const Json& json, std::string_view source);
+
+}  // namespace cadre::train
