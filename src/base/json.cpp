@@ -11,9 +11,10 @@
 namespace cadre {
 namespace {
 
-std::string place(std::string_view text, size_t offset, std::string_view source) {
+std::string place(std::string_view text, size_t offset, std::string_view source,
+                  const JsonLimits& limits) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto line = limits.first_line + std::count(before.begin(), before.end(), '\n');
   const size_t line_start =
       before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   return concat(source, ":", line, ":", before.size() - line_start + 1);
@@ -79,13 +80,14 @@ class Inspector final : public nlohmann::json_sax<Json> {
 
 Result<Json> parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
   if (const size_t bad = find_invalid_utf8(text); bad != std::string_view::npos) {
-    return input_error(place(text, bad, source), ": not valid UTF-8");
+    return input_error(place(text, bad, source, limits), ": not valid UTF-8");
   }
   Inspector inspector(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &inspector)) {
     const bool has_place = inspector.offset() != std::string::npos;
-    return input_error(has_place ? place(text, inspector.offset(), source) : std::string(source),
-                       ": ", inspector.problem());
+    return input_error(
+        has_place ? place(text, inspector.offset(), source, limits) : std::string(source), ": ",
+        inspector.problem());
   }
   return Json::parse(text.begin(), text.end());
 }

@@ -13,7 +13,8 @@ namespace cadre {
 using Json = nlohmann::ordered_json;  // keeps the order of keys
 
 struct JsonLimits {
-  int depth_max = 64;  // deeper nesting is refused; a recursive reader would end on its stack
+  int depth_max = 64;      // deeper nesting is refused; a recursive reader would end on its stack
+  int64_t first_line = 1;  // the number of the text's first line, for messages: of a line of JSONL
 };
 
 // Refuses, with `source` and line:column in the message: what is not JSON (RFC 8259), invalid

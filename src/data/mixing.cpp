@@ -98,12 +98,4 @@ Mixture::Draw Mixture::at(int64_t n) {
           .ordinal = n / period_ * ratio_[source] + given_[source]};
 }
 
-void Mixture::counts(std::span<int64_t> counts_out, int64_t n) {
-  CADRE_CHECK_EQ(counts_out.size(), ratio_.size());
-  seek(n % period_);
-  for (size_t source = 0; source < ratio_.size(); ++source) {
-    counts_out[source] = n / period_ * ratio_[source] + given_[source];
-  }
-}
-
 }  // namespace cadre::data

@@ -23,6 +23,9 @@ class Mixture {
  public:
   explicit Mixture(std::vector<int64_t> ratio);
 
+  // The sum of the ratio: samples after which every source has given exactly its share.
+  int64_t period() const { return period_; }
+
   struct Draw {
     int32_t source = 0;
     int64_t ordinal = 0;  // how many samples of the epoch before it came from the same source
@@ -31,9 +34,6 @@ class Mixture {
   // A pure function of `n`. Cheap if n is that of the last call plus a little; otherwise the period
   // (the sum of the ratio) is walked through again from its start.
   Draw at(int64_t n);
-
-  // How many of the first `n` samples each source gives. `counts` has one element a source.
-  void counts(std::span<int64_t> counts_out, int64_t n);
 
  private:
   void seek(int64_t place);

@@ -64,26 +64,19 @@ TEST(Mixing, IsNeverASampleAwayFromAnyShare) {
 }
 
 TEST(Mixing, IsTheSameFromAnyPlace) {
-  Mixture forward({5, 3, 2, 7});
   Mixture jumping({5, 3, 2, 7});
-  std::vector<int64_t> counts(4);
   for (int64_t n = 400; n >= 0; n -= 7) {
     const Mixture::Draw jumped = jumping.at(n);
-    const Mixture::Draw walked = Mixture({5, 3, 2, 7}).at(n);
-    EXPECT_EQ(jumped.source, walked.source);
-    EXPECT_EQ(jumped.ordinal, walked.ordinal);
-    forward.counts(counts, n);
-    EXPECT_EQ(counts[static_cast<size_t>(jumped.source)], jumped.ordinal);
-    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), int64_t{0}), n);
+    const Mixture::Draw fresh = Mixture({5, 3, 2, 7}).at(n);
+    EXPECT_EQ(jumped.source, fresh.source);
+    EXPECT_EQ(jumped.ordinal, fresh.ordinal);
   }
 }
 
 TEST(Mixing, DoesNotDriftOverTrillionsOfSamples) {
-  Mixture mixture({333, 667});
-  std::vector<int64_t> counts(2);
-  mixture.counts(counts, int64_t{1000} * 1000 * 1000 * 1000 * 1000);
-  EXPECT_EQ(counts, (std::vector<int64_t>{int64_t{333} * 1000 * 1000 * 1000 * 1000,
-                                          int64_t{667} * 1000 * 1000 * 1000 * 1000}));
+  constexpr int64_t kPeriods = 1'000'000'000'000;
+  const Mixture::Draw draw = Mixture({333, 667}).at(1000 * kPeriods);
+  EXPECT_EQ(draw.ordinal, (draw.source == 0 ? 333 : 667) * kPeriods);
 }
 
 }  // namespace
