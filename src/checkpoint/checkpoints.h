@@ -43,10 +43,11 @@ Result<std::optional<CheckpointInfo>> newest_complete(const std::filesystem::pat
 Result<CheckpointInfo> verify_checkpoint(const std::filesystem::path& checkpoint,
                                          Scrutiny scrutiny);
 
-// Keeps the `keep` newest complete checkpoints (0: all) and removes the older complete ones, and
-// what killed processes left: temporary folders, and incomplete ones older than the newest complete
-// one. Never touches anything of `current_step` (which may be in the making) or of a later step.
-// One process of a run calls it. May be killed at any point and called again.
+// Of the complete checkpoints up to `current_step` keeps the `keep` newest (0: all) and removes the
+// older ones; removes what killed processes left half written or half removed. Never touches
+// anything of `current_step`, which may be in the making, or of a later step; nor a checkpoint that
+// is damaged (a note names it: it may be worth saving). One process of a run calls it. It may be
+// killed at any point and called again.
 Status purge_checkpoints(const std::filesystem::path& checkpoints, int64_t keep,
                          int64_t current_step, const NoteCallback& note);
 

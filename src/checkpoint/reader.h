@@ -20,15 +20,15 @@ namespace cadre {
 struct StoredPiece {
   size_t file = 0;   // index into the reader's files
   size_t entry = 0;  // index into that file's tensors
-  Box box;
+  Box box = {};
 };
 
 // A tensor with more than four dimensions can be named here, not read.
 struct AvailableTensor {
-  std::string name;
+  std::string name = {};
   StoredType type = StoredType::kF32;
-  std::vector<int64_t> shape;
-  std::vector<StoredPiece> pieces;
+  std::vector<int64_t> shape = {};
+  std::vector<StoredPiece> pieces = {};
 };
 
 struct LoadOptions {
@@ -56,7 +56,8 @@ class CheckpointReader {
   Status load(std::span<const WantedTensor> wanted, const LoadOptions& options = {}) const;
 
  private:
-  CheckpointReader() = default;
+  CheckpointReader(std::filesystem::path folder, std::vector<SafetensorsFile> files,
+                   std::vector<AvailableTensor> tensors);
   Status check(std::span<const WantedTensor> wanted, const LoadOptions& options) const;
 
   std::filesystem::path folder_;

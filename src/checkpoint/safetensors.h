@@ -29,10 +29,10 @@ namespace cadre {
 inline constexpr int64_t kHeaderBytesMax = 100'000'000;  // as the reference implementation
 
 struct StoredTensor {
-  std::string name;
+  std::string name = {};
   StoredType type = StoredType::kF32;
-  std::vector<int64_t> shape;  // any number of dimensions
-  int64_t offset = 0;          // in the file
+  std::vector<int64_t> shape = {};  // any number of dimensions
+  int64_t offset = 0;               // in the file
   int64_t bytes = 0;
 
   bool operator==(const StoredTensor&) const = default;

@@ -16,17 +16,21 @@ namespace cadre {
 
 // A file that goes into the checkpoint as it is, such as tokenizer.json.
 struct CopiedFile {
-  std::string name;            // in the checkpoint
-  std::filesystem::path from;  // read when the checkpoint is saved
+  std::string name;                 // in the checkpoint
+  std::filesystem::path from = {};  // read when the checkpoint is saved; empty: `text` is the file
+  std::string text = {};
 };
 
 struct CheckpointContents {
-  std::vector<SavedTensor> model;  // under Hugging Face's names, in the order of the files; a tied
-                                   // tensor once (lm_head.weight is left out)
-  std::vector<SavedTensor> optimizer;  // "master/NAME", "exp_avg/NAME", ...; may be empty
-  Json config;                         // config.json
-  Json trainer_state;                  // trainer_state.json; null: no such file
-  std::vector<CopiedFile> files;
+  // Under Hugging Face's names, in the order of the files. A tied tensor once: lm_head.weight is
+  // left out.
+  std::vector<SavedTensor> model = {};
+  // "master/NAME", "exp_avg/NAME", ...; empty: saved without.
+  std::vector<SavedTensor> optimizer = {};
+  Json config = {};
+  // null: no such file. JSON has no NaN and no infinity: they would come back as null.
+  Json trainer_state = {};
+  std::vector<CopiedFile> files = {};
 };
 
 struct SaveOptions {

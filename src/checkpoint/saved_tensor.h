@@ -14,12 +14,13 @@
 namespace cadre {
 
 struct SavedTensor {
-  std::string name;
+  std::string name = {};
   DType dtype =
       DType::kF32;  // in the file; values are converted from data.dtype (kF32, kBf16, kF16)
-  Shape whole;
-  Box box;           // what of `whole` this piece is
-  ConstTensor data;  // of shape box.size, with any strides; not empty unless it has no elements
+  Shape whole = {};
+  Box box = {};  // what of `whole` this piece is
+  ConstTensor data =
+      {};  // of shape box.size, with any strides; not empty unless it has no elements
 };
 
 inline SavedTensor whole_tensor(std::string name, DType dtype, const ConstTensor& data) {
@@ -31,10 +32,11 @@ inline SavedTensor whole_tensor(std::string name, DType dtype, const ConstTensor
 }
 
 struct WantedTensor {
-  std::string name;
-  Shape whole;
-  Box box;             // what of `whole` is read
-  Tensor destination;  // of shape box.size, with any strides; values are converted to its dtype
+  std::string name = {};
+  Shape whole = {};
+  Box box = {};  // what of `whole` is read
+  Tensor destination =
+      {};  // of shape box.size, with any strides; values are converted to its dtype
 };
 
 inline WantedTensor wanted_whole(std::string name, const Tensor& destination) {
