@@ -8,7 +8,11 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const MatmulBackend* kBackends[] = {&cpu::kMatmulPlain};
+constexpr const MatmulBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kMatmulAvx512Bf16, &cpu::kMatmulAvx512, &cpu::kMatmulAvx2,
+#endif
+    &cpu::kMatmulSimd, &cpu::kMatmulPlain};
 
 void check_operand(std::string_view op, ConstTensor operand) {
   CADRE_CHECK(operand.strides[0] == 1 || operand.strides[1] == 1, op, ": an operand has strides ",

@@ -48,6 +48,12 @@ struct MatmulBackend {
 
 namespace cpu {
 extern const MatmulBackend kMatmulPlain;
-}
+extern const MatmulBackend kMatmulSimd;
+#if defined(__x86_64__)
+extern const MatmulBackend kMatmulAvx2;
+extern const MatmulBackend kMatmulAvx512;
+extern const MatmulBackend kMatmulAvx512Bf16;
+#endif
+}  // namespace cpu
 
 }  // namespace cadre::kernels

@@ -142,8 +142,12 @@ struct Rig {
   Tensor random(const Shape& shape, uint64_t seed, DType dtype = DType::kF32) {
     const Tensor result = tensor(shape, dtype);
     if (!context.is_meta()) {
-      for (int64_t i = 0; i < shape.elements(); ++i) {
-        store(result, i, normal_at({.seed = seed, .stream = 0}, i));
+      for (int64_t i = 0; i < shape.elements(); i += 4) {
+        const auto normals =
+            normals_of_block({.seed = seed, .stream = 0}, static_cast<uint64_t>(i / 4));
+        for (int64_t j = i; j < std::min(i + 4, shape.elements()); ++j) {
+          store(result, j, normals[static_cast<size_t>(j - i)]);
+        }
       }
     }
     return result;

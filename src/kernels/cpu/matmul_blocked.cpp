@@ -1,0 +1,416 @@
+// The blocked matrix product: how operands are cut, packed and walked. After Goto and van de Geijn
+// (2008) and BLIS: a block of B is packed once by all threads; then tiles of the product are
+// computed, a panel of A against a panel of B at a time.
+//
+// K is cut by its length and the dtypes only, and each element of c is summed along K in ascending
+// order. So an element's bits depend neither on threads nor on where it lies in which product.
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "kernels/cpu/matmul_panels.h"
+#include "kernels/matmul.h"
+
+namespace cadre::kernels::cpu {
+namespace {
+
+constexpr int64_t kPackedBytesMax = int64_t{4} << 20;  // of a block of A, of B, or of staged sums
+constexpr int64_t kTileBytesOfB = int64_t{384} << 10;  // stays in L2 while panels of A pass by
+constexpr int64_t kTilePanelsOfA = 4;
+constexpr int64_t kTilesMin = 48;  // enough to keep threads busy to the end
+constexpr int64_t kBlockUnits = 1024;
+constexpr int64_t kUnstagedUnitsMax = 2304;  // a sum kept in registers needs no staging
+
+int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// The size of equal parts, none above `most`.
+int64_t even_part(int64_t whole, int64_t most) {
+  return divide_up(whole, divide_up(whole, std::max<int64_t>(most, 1)));
+}
+
+struct Plan {
+  Unit unit = Unit::kFloat;
+  int64_t per_unit = 1;    // elements of K in a unit
+  bool a_along_k = false;  // lines of A in memory run along K
+  bool b_along_k = false;  // lines of B in memory run along K
+  bool packs_a = false;
+  bool stages = false;  // sums wait in the workspace between blocks of K: c is too narrow
+  int64_t units = 0;    // of all of K
+  int64_t block_units = 0;
+  int64_t panels_a = 0;
+  int64_t panels_b = 0;
+  int64_t block_panels_a = 0;
+  int64_t block_panels_b = 0;
+  int64_t tile_panels_a = 0;
+  int64_t tile_panels_b = 0;
+  int64_t a_line_bytes = 0;  // of packed lines along K
+  int64_t a_panel_bytes = 0;
+  int64_t b_panel_bytes = 0;
+  int64_t staged_row_bytes = 0;
+  int64_t staged_bytes = 0;
+
+  int64_t packed_a_bytes() const { return packs_a ? block_panels_a * a_panel_bytes : 0; }
+  int64_t packed_b_bytes() const { return block_panels_b * b_panel_bytes; }
+  int64_t workspace_bytes() const { return packed_a_bytes() + packed_b_bytes() + staged_bytes; }
+  // Each panel of A meets one tile only, which may as well pack it.
+  bool tiles_pack_a() const { return packs_a && tile_panels_b >= block_panels_b; }
+};
+
+Unit unit_of(DType dtype, const PanelKernels& kernels) {
+  switch (dtype) {
+    case DType::kF32:
+      return Unit::kFloat;
+    case DType::kBf16:
+      return kernels.multiply_pairs != nullptr ? Unit::kPair : Unit::kBf16;
+    case DType::kF16:
+      return Unit::kF16;
+    case DType::kI32:
+      break;
+  }
+  CADRE_CHECK(false, "matmul of ", name_of(dtype));
+  return Unit::kFloat;
+}
+
+// The rows of a panel lie in the same few sets of the first-level cache, and push each other out.
+bool rows_collide(int64_t row_bytes) {
+  return row_bytes % 2048 == 0;
+}
+
+bool must_pack_a(const Plan& plan, ConstTensor a_MK) {
+  const bool as_it_is = plan.unit == Unit::kFloat || plan.unit == Unit::kPair;
+  return !as_it_is || !plan.a_along_k || a_MK.shape[1] % plan.per_unit != 0 ||
+         rows_collide(a_MK.strides[0] * bytes_of(a_MK.dtype));
+}
+
+// Smaller tiles where the product is small.
+void cut_tiles(Plan& plan) {
+  plan.tile_panels_b = std::clamp<int64_t>(kTileBytesOfB / std::max<int64_t>(plan.b_panel_bytes, 1),
+                                           1, plan.block_panels_b);
+  plan.tile_panels_b = even_part(plan.block_panels_b, plan.tile_panels_b);
+  plan.tile_panels_a = std::min(kTilePanelsOfA, plan.block_panels_a);
+  const auto tiles = [&] {
+    return divide_up(plan.block_panels_a, plan.tile_panels_a) *
+           divide_up(plan.block_panels_b, plan.tile_panels_b);
+  };
+  while (tiles() < kTilesMin && plan.tile_panels_a > 1) {
+    plan.tile_panels_a = divide_up(plan.tile_panels_a, 2);
+  }
+  while (tiles() < kTilesMin && plan.tile_panels_b > 2) {
+    plan.tile_panels_b = divide_up(plan.tile_panels_b, 2);
+  }
+}
+
+Plan make_plan(const MatmulTask& task, const PanelKernels& kernels) {
+  const auto& [c_MN, a_MK, b_KN, bias_N, store] = task;
+  Plan plan;
+  plan.unit = unit_of(a_MK.dtype, kernels);
+  plan.per_unit = plan.unit == Unit::kPair ? 2 : 1;
+  plan.a_along_k = a_MK.strides[1] == 1;
+  plan.b_along_k = b_KN.strides[1] != 1;
+  plan.packs_a = must_pack_a(plan, a_MK);
+  plan.units = divide_up(a_MK.shape[1], plan.per_unit);
+  const bool narrow = c_MN.dtype != DType::kF32;
+  const bool in_one = plan.units <= (narrow ? kUnstagedUnitsMax : kBlockUnits);
+  plan.stages = narrow && !in_one;
+  plan.block_units = in_one ? plan.units : even_part(plan.units, kBlockUnits);
+  plan.panels_a = divide_up(c_MN.shape[0], kernels.rows);
+  plan.panels_b = divide_up(c_MN.shape[1], kernels.columns);
+
+  plan.b_panel_bytes = plan.block_units * kernels.columns * kUnitBytes;
+  plan.block_panels_b =
+      even_part(plan.panels_b, kPackedBytesMax / std::max<int64_t>(plan.b_panel_bytes, 1));
+  // An odd number of cache lines, so that packed rows do not collide; and room for the vector that
+  // packing across K may write over the end.
+  plan.a_line_bytes = (align_up(plan.block_units * kUnitBytes) / kAlignment | 1) * kAlignment;
+  plan.a_panel_bytes = kernels.rows * plan.a_line_bytes + kAlignment;
+  plan.staged_row_bytes = plan.block_panels_b * kernels.columns * kUnitBytes;
+  int64_t most = plan.panels_a;
+  if (plan.packs_a) {
+    most = std::min(most, kPackedBytesMax / plan.a_panel_bytes);
+  }
+  if (plan.stages) {
+    most = std::min(most, kPackedBytesMax / (plan.staged_row_bytes * kernels.rows));
+  }
+  plan.block_panels_a = even_part(plan.panels_a, most);
+  plan.staged_bytes = plan.stages ? plan.block_panels_a * kernels.rows * plan.staged_row_bytes : 0;
+  cut_tiles(plan);
+  return plan;
+}
+
+bool is_empty(const MatmulTask& task) {
+  return task.c_MN.shape.elements() == 0;
+}
+
+float load(ConstTensor vector, int64_t index) {
+  switch (vector.dtype) {
+    case DType::kF32:
+      return vector.begin<float>()[index];
+    case DType::kBf16:
+      return to_float(vector.begin<Bf16>()[index]);
+    default:
+      return to_float(vector.begin<F16>()[index]);
+  }
+}
+
+// Rounds a tile of floats to c's dtype, or adds it to c before.
+template <typename Element>
+void round_tile(const Tensor& c_MN, const float* tile, int64_t tile_row, bool adds) {
+  for (int64_t m = 0; m < c_MN.shape[0]; ++m) {
+    Element* const c = c_MN.begin<Element>() + m * c_MN.strides[0];
+    for (int64_t n = 0; n < c_MN.shape[1]; ++n) {
+      const float sum = tile[m * tile_row + n];
+      c[n] = from_float<Element>(adds ? to_float(c[n]) + sum : sum);
+    }
+  }
+}
+
+void finish_tile(const Tensor& c_MN, const float* tile, int64_t tile_row, bool adds) {
+  switch (c_MN.dtype) {
+    case DType::kF32:
+      return round_tile<float>(c_MN, tile, tile_row, adds);
+    case DType::kBf16:
+      return round_tile<Bf16>(c_MN, tile, tile_row, adds);
+    default:
+      return round_tile<F16>(c_MN, tile, tile_row, adds);
+  }
+}
+
+class BlockedProduct {
+ public:
+  BlockedProduct(Context& context, const MatmulTask& task, const PanelKernels& kernels,
+                 const Plan& plan, std::byte* workspace)
+      : context_(context),
+        task_(task),
+        kernels_(kernels),
+        plan_(plan),
+        packed_a_(workspace),
+        packed_b_(packed_a_ + plan.packed_a_bytes()),
+        staged_(packed_b_ + plan.packed_b_bytes()) {}
+
+  void run() {
+    for (first_b_ = 0; first_b_ < plan_.panels_b; first_b_ = end_b_) {
+      end_b_ = std::min(first_b_ + plan_.block_panels_b, plan_.panels_b);
+      // Staged sums are for one block of rows, which has to be finished before the next.
+      const int64_t rows_apart = plan_.stages ? plan_.block_panels_a : plan_.panels_a;
+      for (int64_t first = 0; first < plan_.panels_a; first += rows_apart) {
+        run_columns(first, std::min(first + rows_apart, plan_.panels_a));
+      }
+    }
+  }
+
+ private:
+  // The product of panels [first, end) of A and the current panels of B.
+  void run_columns(int64_t first, int64_t end) {
+    first_unit_ = 0;
+    do {
+      block_units_ = std::min(plan_.block_units, plan_.units - first_unit_);
+      for (first_a_ = first; first_a_ < end; first_a_ = end_a_) {
+        end_a_ = std::min(first_a_ + plan_.block_panels_a, end);
+        pack(first_a_ == first);
+        multiply();
+      }
+      first_unit_ += block_units_;
+    } while (first_unit_ < plan_.units);
+  }
+
+  void pack(bool with_b) {
+    const int64_t panels_b = with_b ? end_b_ - first_b_ : 0;
+    const int64_t panels_a = plan_.packs_a && !plan_.tiles_pack_a() ? end_a_ - first_a_ : 0;
+    context_.threads.run(panels_b + panels_a, [&](int64_t item, int) {
+      if (item < panels_b) {
+        pack_b(first_b_ + item);
+      } else {
+        pack_a(first_a_ + item - panels_b);
+      }
+    });
+  }
+
+  void multiply() {
+    const int64_t tiles_a = divide_up(end_a_ - first_a_, plan_.tile_panels_a);
+    const int64_t tiles_b = divide_up(end_b_ - first_b_, plan_.tile_panels_b);
+    context_.threads.run(tiles_a * tiles_b, [&](int64_t tile, int) {
+      const int64_t p = first_a_ + tile % tiles_a * plan_.tile_panels_a;
+      const int64_t q = first_b_ + tile / tiles_a * plan_.tile_panels_b;
+      multiply_tile(p, std::min(p + plan_.tile_panels_a, end_a_), q,
+                    std::min(q + plan_.tile_panels_b, end_b_));
+    });
+  }
+
+  void multiply_tile(int64_t first_p, int64_t end_p, int64_t first_q, int64_t end_q) {
+    if (plan_.tiles_pack_a()) {
+      for (int64_t p = first_p; p < end_p; ++p) {
+        pack_a(p);
+      }
+    }
+    for (int64_t q = first_q; q < end_q; ++q) {
+      std::array<float, kPanelColumnsMax> start{};
+      if (!task_.bias_N.empty() && first_unit_ == 0) {
+        const int64_t first_column = q * kernels_.columns;
+        for (int64_t j = 0; j < columns_of(q); ++j) {
+          start[static_cast<size_t>(j)] = load(task_.bias_N, first_column + j);
+        }
+      }
+      for (int64_t p = first_p; p < end_p; ++p) {
+        multiply_panels(p, q, start.data());
+      }
+    }
+  }
+
+  // Panels of A are of even height, so that none is much shorter, which would be slower.
+  int64_t row_of(int64_t p) const { return p * task_.c_MN.shape[0] / plan_.panels_a; }
+  int64_t columns_of(int64_t q) const {
+    return std::min(kernels_.columns, task_.c_MN.shape[1] - q * kernels_.columns);
+  }
+  int64_t first_k() const { return first_unit_ * plan_.per_unit; }
+  int64_t block_k() const {
+    return std::min(block_units_ * plan_.per_unit, task_.a_MK.shape[1] - first_k());
+  }
+
+  static Lines lines_of(ConstTensor view, bool along_rows) {
+    const int lines = along_rows ? 0 : 1;
+    return {.data = view.data,
+            .line_bytes = view.strides[lines] * bytes_of(view.dtype),
+            .lines = view.shape[lines],
+            .length = view.shape[1 - lines]};
+  }
+
+  std::byte* packed_a(int64_t p) const { return packed_a_ + (p - first_a_) * plan_.a_panel_bytes; }
+  std::byte* packed_b(int64_t q) const { return packed_b_ + (q - first_b_) * plan_.b_panel_bytes; }
+
+  ConstTensor panel_of_a(int64_t p) const {
+    return task_.a_MK.slice(
+        {.first = {row_of(p), first_k()}, .size = {row_of(p + 1) - row_of(p), block_k()}});
+  }
+
+  void pack_a(int64_t p) const {
+    const ConstTensor panel = panel_of_a(p);
+    const auto unit = static_cast<size_t>(plan_.unit);
+    if (plan_.a_along_k) {
+      kernels_.pack_rows[unit](packed_a(p), plan_.a_line_bytes, lines_of(panel, true));
+    } else {
+      kernels_.pack_across[unit](packed_a(p), panel.shape[0], lines_of(panel, false));
+    }
+  }
+
+  void pack_b(int64_t q) const {
+    const ConstTensor panel = task_.b_KN.slice(
+        {.first = {first_k(), q * kernels_.columns}, .size = {block_k(), columns_of(q)}});
+    const auto unit = static_cast<size_t>(plan_.unit);
+    if (plan_.b_along_k) {
+      kernels_.pack_transposed[unit](packed_b(q), lines_of(panel, false));
+    } else {
+      kernels_.pack_across[unit](packed_b(q), kernels_.columns, lines_of(panel, true));
+    }
+  }
+
+  PanelProduct product_of(int64_t p, int64_t q, const float* start) const {
+    const ConstTensor panel = panel_of_a(p);
+    PanelProduct product{.a = panel.data,
+                         .a_row_bytes = panel.strides[0] * bytes_of(panel.dtype),
+                         .a_unit_bytes = kUnitBytes,
+                         .b = packed_b(q),
+                         .units = block_units_,
+                         .start = start,
+                         .rows = panel.shape[0]};
+    if (plan_.packs_a) {
+      product.a = packed_a(p);
+      product.a_row_bytes = plan_.a_along_k ? plan_.a_line_bytes : kUnitBytes;
+      product.a_unit_bytes = plan_.a_along_k ? kUnitBytes : panel.shape[0] * kUnitBytes;
+    }
+    return product;
+  }
+
+  void multiply_panels(int64_t p, int64_t q, const float* start) const {
+    PanelProduct product = product_of(p, q, start);
+    const Tensor c = task_.c_MN.slice(
+        {.first = {row_of(p), q * kernels_.columns}, .size = {product.rows, columns_of(q)}});
+    const bool adds_to_c = task_.store == Store::kAdd;
+    if (plan_.stages) {
+      product.c = staged_ + (row_of(p) - row_of(first_a_)) * plan_.staged_row_bytes +
+                  (q - first_b_) * kernels_.columns * kUnitBytes;
+      product.c_row_bytes = plan_.staged_row_bytes;
+      product.output = first_unit_ > 0 ? Output::kAddF32 : Output::kOverwriteF32;
+      multiply_units(product);
+      if (first_unit_ + block_units_ == plan_.units) {
+        finish_tile(c, reinterpret_cast<const float*>(product.c),
+                    plan_.staged_row_bytes / kUnitBytes, adds_to_c);
+      }
+      return;
+    }
+    const bool adds = adds_to_c || first_unit_ > 0;
+    product.c = c.data;
+    product.c_row_bytes = c.strides[0] * bytes_of(c.dtype);
+    const bool whole = columns_of(q) == kernels_.columns;
+    if (whole && c.dtype == DType::kF32) {
+      product.output = adds ? Output::kAddF32 : Output::kOverwriteF32;
+      multiply_units(product);
+    } else if (whole && !adds && plan_.unit == Unit::kPair) {
+      product.output = Output::kOverwriteBf16;
+      multiply_units(product);
+    } else {
+      alignas(kAlignment) float tile[kPanelRowsMax * kPanelColumnsMax];
+      product.c = reinterpret_cast<std::byte*>(tile);
+      product.c_row_bytes = kernels_.columns * kUnitBytes;
+      product.output = Output::kOverwriteF32;
+      multiply_units(product);
+      finish_tile(c, tile, kernels_.columns, adds);
+    }
+  }
+
+  void multiply_units(const PanelProduct& product) const {
+    if (plan_.unit == Unit::kPair) {
+      kernels_.multiply_pairs(product);
+    } else {
+      kernels_.multiply(product);
+    }
+  }
+
+  Context& context_;
+  const MatmulTask& task_;
+  const PanelKernels& kernels_;
+  const Plan& plan_;
+  std::byte* const packed_a_;
+  std::byte* const packed_b_;
+  std::byte* const staged_;
+  // The block that is worked on: panels [first, end) and units of K.
+  int64_t first_a_ = 0;
+  int64_t end_a_ = 0;
+  int64_t first_b_ = 0;
+  int64_t end_b_ = 0;
+  int64_t first_unit_ = 0;
+  int64_t block_units_ = 0;
+};
+
+template <const PanelKernels& kKernels>
+int64_t plan_workspace_bytes(const MatmulTask& task) {
+  return is_empty(task) ? 0 : make_plan(task, kKernels).workspace_bytes();
+}
+
+template <const PanelKernels& kKernels>
+void run(Context& context, const MatmulTask& task, std::byte* workspace) {
+  if (!is_empty(task)) {
+    const Plan plan = make_plan(task, kKernels);
+    BlockedProduct(context, task, kKernels, plan, workspace).run();
+  }
+}
+
+template <const PanelKernels& kKernels>
+constexpr MatmulBackend backend_for(Target target) {
+  return {.target = target,
+          .plan_workspace_bytes = plan_workspace_bytes<kKernels>,
+          .run = run<kKernels>};
+}
+
+}  // namespace
+
+const MatmulBackend kMatmulSimd = backend_for<kPanelsSimd>(Target::kCpuSimd);
+#if defined(__x86_64__)
+const MatmulBackend kMatmulAvx2 = backend_for<kPanelsAvx2>(Target::kCpuAvx2);
+const MatmulBackend kMatmulAvx512 = backend_for<kPanelsAvx512>(Target::kCpuAvx512);
+const MatmulBackend kMatmulAvx512Bf16 = backend_for<kPanelsAvx512Bf16>(Target::kCpuAvx512Bf16);
+#endif
+
+}  // namespace cadre::kernels::cpu

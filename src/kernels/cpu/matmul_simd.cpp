@@ -1,0 +1,344 @@
+// Panel kernels in portable vectors, compiled once per instruction set. Loops over rows are written
+// so that the compiler can keep every accumulator in a register: their bounds are constants.
+
+// Vectors whose width is not known when compiling cannot be kept in arrays; arm64 uses NEON.
+#define HWY_DISABLED_TARGETS (HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cpu/matmul_panels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/matmul_simd.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which includes this file again.
+#include <hwy/highway.h>
+
+// Not for the emulated vectors that Highway takes for x86-64's baseline: SSSE3 is the least here.
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+HWY_BEFORE_NAMESPACE();
+namespace cadre::kernels::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = HWY_FULL(float);
+using Words = HWY_FULL(uint32_t);
+using FourFloats = hn::FixedTag<float, 4>;
+using FourWords = hn::FixedTag<uint32_t, 4>;
+constexpr Floats kFloats;
+constexpr Words kWords;
+constexpr int64_t kLanes = HWY_LANES(float);
+
+// AVX-512 has 32 registers: 14 x 2 accumulators, 2 of B, 1 of A. AVX2 has 16: 6 x 2 + 2 + 1.
+#if HWY_TARGET == HWY_AVX3
+constexpr int64_t kRows = 14;
+constexpr int64_t kVectors = 2;
+#elif HWY_TARGET == HWY_NEON
+constexpr int64_t kRows = 8;
+constexpr int64_t kVectors = 3;
+#else
+constexpr int64_t kRows = 6;
+constexpr int64_t kVectors = 2;
+#endif
+constexpr int64_t kColumns = kVectors * kLanes;
+static_assert(kRows <= kPanelRowsMax && kColumns <= kPanelColumnsMax);
+
+template <int64_t kHeight>
+void multiply_rows(const PanelProduct& product) {
+  using Vector = hn::Vec<Floats>;
+  const auto c_row = [&](int64_t i) {
+    return reinterpret_cast<float*>(product.c + i * product.c_row_bytes);
+  };
+  Vector sums[kHeight][kVectors];
+  HWY_UNROLL(16)
+  for (int64_t i = 0; i < kHeight; ++i) {
+    HWY_UNROLL(4)
+    for (int64_t j = 0; j < kVectors; ++j) {
+      sums[i][j] = hn::LoadU(kFloats, product.start + j * kLanes);
+      __builtin_prefetch(c_row(i) + j * kLanes);
+    }
+  }
+  const std::byte* a = product.a;
+  const auto* b = reinterpret_cast<const float*>(product.b);
+  for (int64_t u = 0; u < product.units; ++u) {
+    Vector columns[kVectors];
+    HWY_UNROLL(4)
+    for (int64_t j = 0; j < kVectors; ++j) {
+      columns[j] = hn::LoadU(kFloats, b + j * kLanes);
+    }
+    HWY_UNROLL(16)
+    for (int64_t i = 0; i < kHeight; ++i) {
+      const Vector row =
+          hn::Set(kFloats, *reinterpret_cast<const float*>(a + i * product.a_row_bytes));
+      HWY_UNROLL(4)
+      for (int64_t j = 0; j < kVectors; ++j) {
+        sums[i][j] = hn::MulAdd(row, columns[j], sums[i][j]);
+      }
+    }
+    a += product.a_unit_bytes;
+    b += kColumns;
+  }
+  const bool adds = product.output == Output::kAddF32;
+  HWY_UNROLL(16)
+  for (int64_t i = 0; i < kHeight; ++i) {
+    float* const c = c_row(i);
+    if (adds) {
+      HWY_UNROLL(4)
+      for (int64_t j = 0; j < kVectors; ++j) {
+        sums[i][j] = hn::Add(hn::LoadU(kFloats, c + j * kLanes), sums[i][j]);
+      }
+    }
+    HWY_UNROLL(4)
+    for (int64_t j = 0; j < kVectors; ++j) {
+      hn::StoreU(sums[i][j], kFloats, c + j * kLanes);
+    }
+  }
+}
+
+template <size_t... kIndex>
+constexpr auto heights(std::index_sequence<kIndex...>) {
+  return std::array{&multiply_rows<static_cast<int64_t>(kIndex) + 1>...};
+}
+
+void multiply(const PanelProduct& product) {
+  static constexpr auto kHeights = heights(std::make_index_sequence<size_t{kRows}>());
+  kHeights[static_cast<size_t>(product.rows - 1)](product);
+}
+
+// How elements become units. `kPerUnit` elements of a line along K make one; across K, the units
+// are made of `kPerUnit` lines.
+struct FloatUnit {
+  static constexpr int64_t kPerUnit = 1;
+  static constexpr int64_t kElementBytes = 4;
+  static uint32_t unit(const std::byte* element) {
+    uint32_t bits;
+    std::memcpy(&bits, element, sizeof(bits));
+    return bits;
+  }
+  template <typename D>
+  static hn::Vec<D> load(D d, const std::byte* elements) {
+    return hn::LoadU(d, reinterpret_cast<const uint32_t*>(elements));
+  }
+};
+
+struct Bf16Unit {
+  static constexpr int64_t kPerUnit = 1;
+  static constexpr int64_t kElementBytes = 2;
+  static uint32_t unit(const std::byte* element) {
+    uint16_t bits;
+    std::memcpy(&bits, element, sizeof(bits));
+    return uint32_t{bits} << 16;
+  }
+  template <typename D>
+  static hn::Vec<D> load(D d, const std::byte* elements) {
+    const hn::Rebind<uint16_t, D> halves;
+    const auto bits = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(elements));
+    return hn::ShiftLeft<16>(hn::PromoteTo(d, bits));
+  }
+};
+
+struct F16Unit {
+  static constexpr int64_t kPerUnit = 1;
+  static constexpr int64_t kElementBytes = 2;
+  static uint32_t unit(const std::byte* element) {
+    F16 half;
+    std::memcpy(&half, element, sizeof(half));
+    return std::bit_cast<uint32_t>(to_float(half));
+  }
+  template <typename D>
+  static hn::Vec<D> load(D d, const std::byte* elements) {
+#if HWY_TARGET == HWY_SSSE3
+    // Without an instruction for it Highway takes infinity and NaN for numbers.
+    std::array<uint32_t, hn::MaxLanes(D())> units;
+    for (size_t i = 0; i < units.size(); ++i) {
+      units[i] = unit(elements + i * kElementBytes);
+    }
+    return hn::LoadU(d, units.data());
+#else
+    const hn::Rebind<hwy::float16_t, D> halves;
+    const hn::Rebind<float, D> floats;
+    const auto bits = hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(elements));
+    return hn::BitCast(d, hn::PromoteTo(floats, bits));
+#endif
+  }
+};
+
+struct PairUnit {
+  static constexpr int64_t kPerUnit = 2;
+  static constexpr int64_t kElementBytes = 2;
+  static uint32_t unit(const std::byte* elements) { return FloatUnit::unit(elements); }
+  template <typename D>
+  static hn::Vec<D> load(D d, const std::byte* elements) {
+    return FloatUnit::load(d, elements);
+  }
+};
+
+uint16_t half_word(const std::byte* element) {
+  uint16_t bits;
+  std::memcpy(&bits, element, sizeof(bits));
+  return bits;
+}
+
+// Writes the units of one line along K.
+template <typename Unit>
+void pack_line(uint32_t* packed, const std::byte* line, int64_t length) {
+  const int64_t whole = length / Unit::kPerUnit;
+  constexpr int64_t kStep = Unit::kPerUnit * Unit::kElementBytes;
+  int64_t u = 0;
+  for (; u + kLanes <= whole; u += kLanes) {
+    hn::StoreU(Unit::load(kWords, line + u * kStep), kWords, packed + u);
+  }
+  for (; u < whole; ++u) {
+    packed[u] = Unit::unit(line + u * kStep);
+  }
+  if (length % Unit::kPerUnit != 0) {
+    packed[u] = half_word(line + u * kStep);
+  }
+}
+
+template <typename Unit>
+void pack_rows(std::byte* packed, int64_t packed_line_bytes, const Lines& source) {
+  for (int64_t i = 0; i < source.lines; ++i) {
+    pack_line<Unit>(reinterpret_cast<uint32_t*>(packed + i * packed_line_bytes),
+                    source.data + i * source.line_bytes, source.length);
+  }
+}
+
+// The units across K of one line, or of two that make pairs; `next` is null after an odd K.
+template <typename Unit>
+uint32_t unit_across(const std::byte* line, const std::byte* next, int64_t i) {
+  if constexpr (Unit::kPerUnit == 2) {
+    const uint32_t high = next == nullptr ? uint32_t{0} : half_word(next + i * 2);
+    return half_word(line + i * 2) | high << 16;
+  } else {
+    return Unit::unit(line + i * Unit::kElementBytes);
+  }
+}
+
+template <typename Unit>
+hn::Vec<Words> units_across(const std::byte* line, const std::byte* next, int64_t i) {
+  if constexpr (Unit::kPerUnit == 2) {
+    const auto high = Bf16Unit::load(kWords, next + i * 2);
+    return hn::Or(hn::ShiftRight<16>(Bf16Unit::load(kWords, line + i * 2)), high);
+  } else {
+    return Unit::load(kWords, line + i * Unit::kElementBytes);
+  }
+}
+
+template <typename Unit>
+void pack_across(std::byte* packed, int64_t width, const Lines& source) {
+  auto* to = reinterpret_cast<uint32_t*>(packed);
+  // A vector may reach over the end of a line, into the next one, but not over the end of the last.
+  const std::byte* const end =
+      source.data + (source.lines - 1) * source.line_bytes + source.length * Unit::kElementBytes;
+  for (int64_t k = 0; k < source.lines; k += Unit::kPerUnit) {
+    const std::byte* const line = source.data + k * source.line_bytes;
+    const bool whole = k + Unit::kPerUnit <= source.lines;
+    const std::byte* const next = Unit::kPerUnit == 2 && whole ? line + source.line_bytes : nullptr;
+    const std::byte* const last = next == nullptr ? line : next;
+    int64_t i = 0;
+    for (; whole && i < source.length && last + (i + kLanes) * Unit::kElementBytes <= end;
+         i += kLanes) {
+      hn::StoreU(units_across<Unit>(line, next, i), kWords, to + i);
+    }
+    for (; i < source.length; ++i) {
+      to[i] = unit_across<Unit>(line, next, i);
+    }
+    to += width;
+  }
+}
+
+// Four units of each of kLanes lines: register j holds lines j, j + 4, ... in its blocks of 128
+// bits, so that one exchange within blocks leaves the lines in order.
+template <typename Unit, typename D>
+hn::Vec<D> load_blocks(D d, const std::byte* line, int64_t block_bytes) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return Unit::load(FourWords(), line);
+  } else {
+    const hn::Half<D> half;
+    const int64_t half_blocks = static_cast<int64_t>(hn::MaxLanes(half)) / 4;
+    return hn::Combine(d, load_blocks<Unit>(half, line + half_blocks * block_bytes, block_bytes),
+                       load_blocks<Unit>(half, line, block_bytes));
+  }
+}
+
+template <typename Unit>
+void transpose_four(uint32_t* packed, const std::byte* lines, int64_t line_bytes) {
+  const hn::Repartition<uint64_t, Words> pairs;
+  const auto row0 = load_blocks<Unit>(kWords, lines, 4 * line_bytes);
+  const auto row1 = load_blocks<Unit>(kWords, lines + line_bytes, 4 * line_bytes);
+  const auto row2 = load_blocks<Unit>(kWords, lines + 2 * line_bytes, 4 * line_bytes);
+  const auto row3 = load_blocks<Unit>(kWords, lines + 3 * line_bytes, 4 * line_bytes);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(kWords, row0, row1));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(kWords, row0, row1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(kWords, row2, row3));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(kWords, row2, row3));
+  const auto store = [packed](int64_t u, auto pair) HWY_ATTR {
+    hn::StoreU(hn::BitCast(kWords, pair), kWords, packed + u * kColumns);
+  };
+  store(0, hn::InterleaveLower(pairs, low01, low23));
+  store(1, hn::InterleaveUpper(pairs, low01, low23));
+  store(2, hn::InterleaveLower(pairs, high01, high23));
+  store(3, hn::InterleaveUpper(pairs, high01, high23));
+}
+
+template <typename Unit>
+void pack_transposed(std::byte* packed, const Lines& source) {
+  auto* const to = reinterpret_cast<uint32_t*>(packed);
+  constexpr int64_t kStep = Unit::kPerUnit * Unit::kElementBytes;
+  const int64_t whole = source.length / Unit::kPerUnit;
+  int64_t u = 0;
+  for (; u + 4 <= whole && source.lines == kColumns; u += 4) {
+    for (int64_t j = 0; j < kColumns; j += kLanes) {
+      transpose_four<Unit>(to + u * kColumns + j, source.data + j * source.line_bytes + u * kStep,
+                           source.line_bytes);
+    }
+  }
+  for (; u * Unit::kPerUnit < source.length; ++u) {
+    for (int64_t j = 0; j < source.lines; ++j) {
+      const std::byte* const element = source.data + j * source.line_bytes + u * kStep;
+      to[u * kColumns + j] = u < whole ? Unit::unit(element) : half_word(element);
+    }
+  }
+}
+
+constexpr PanelKernels kPanels{
+    .rows = kRows,
+    .columns = kColumns,
+    .multiply = multiply,
+    .pack_rows = {pack_rows<FloatUnit>, pack_rows<Bf16Unit>, pack_rows<F16Unit>,
+                  pack_rows<PairUnit>},
+    .pack_across = {pack_across<FloatUnit>, pack_across<Bf16Unit>, pack_across<F16Unit>,
+                    pack_across<PairUnit>},
+    .pack_transposed = {pack_transposed<FloatUnit>, pack_transposed<Bf16Unit>,
+                        pack_transposed<F16Unit>, pack_transposed<PairUnit>}};
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace cadre::kernels::cpu
+HWY_AFTER_NAMESPACE();
+#endif
+
+#if HWY_ONCE
+namespace cadre::kernels::cpu {
+
+#if defined(__x86_64__)
+const PanelKernels kPanelsSimd = N_SSSE3::kPanels;
+const PanelKernels kPanelsAvx2 = N_AVX2::kPanels;
+const PanelKernels kPanelsAvx512 = N_AVX3::kPanels;
+const PanelKernels kPanelsAvx512Bf16 = [] {
+  PanelKernels kernels = N_AVX3::kPanels;
+  kernels.multiply_pairs = multiply_pairs_avx512;
+  return kernels;
+}();
+#else
+const PanelKernels kPanelsSimd = HWY_STATIC_DISPATCH(kPanels);
+#endif
+
+}  // namespace cadre::kernels::cpu
+#endif
