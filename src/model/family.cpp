@@ -10,7 +10,7 @@
 namespace cadre::model {
 namespace {
 
-constexpr std::array kFamilies = {&kLlama};
+constexpr std::array kFamilies = {&kLlama, &kMistral, &kQwen2, &kQwen3, &kGpt2};
 
 std::string supported() {
   std::vector<std::string> names;

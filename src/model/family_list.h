@@ -8,5 +8,9 @@
 namespace cadre::model {
 
 extern const Family kLlama;
+extern const Family kMistral;
+extern const Family kQwen2;
+extern const Family kQwen3;
+extern const Family kGpt2;
 
 }  // namespace cadre::model

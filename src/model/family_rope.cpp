@@ -102,6 +102,9 @@ void read_parameters(ConfigReader& rope, std::optional<int64_t> original, ModelS
   rope.ignore({"finetuned"});  // yarn's authors note with it that the weights know the scaling
   RopeScaling scaling;
   read_kind(rope, scaling);
+  if (rope.failed()) {
+    return;  // what the other keys mean depends on the kind
+  }
   const int64_t inside = rope.integer("original_max_position_embeddings",
                                       spec.max_position_embeddings, 1, kPositionsMax);
   if (scaling.kind == Kind::kLlama3 || scaling.kind == Kind::kYarn) {

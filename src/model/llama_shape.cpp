@@ -78,7 +78,9 @@ ModelSpec read_llama_shape(ConfigReader& reader, std::string_view source,
 
 Json write_llama_shape(const ModelSpec& spec) {
   Json config;
-  config["vocab_size"] = spec.vocab_size;
+  if (spec.vocab_size > 0) {
+    config["vocab_size"] = spec.vocab_size;
+  }
   config["hidden_size"] = spec.hidden_size;
   config["intermediate_size"] = spec.intermediate_size;
   config["num_hidden_layers"] = spec.num_hidden_layers;

@@ -50,5 +50,32 @@ TEST(Llama, ReadsBackWhatItWrites) {
   EXPECT_TRUE(read_model_config(written, "config.json").value() == spec);
 }
 
+TEST(Llama, PutsBiasesWhereTheConfigAsks) {
+  const auto read = [](const char* keys) {
+    Json config = {{"model_type", "llama"}};
+    config.update(Json::parse(keys));
+    return read_model_config(config, "c").value();
+  };
+  const ModelSpec attention = read(R"({"attention_bias": true})");
+  EXPECT_TRUE(attention.qkv_bias && attention.attention_output_bias && !attention.mlp_bias);
+  const ModelSpec mlp = read(R"({"mlp_bias": true})");
+  EXPECT_TRUE(!mlp.qkv_bias && !mlp.attention_output_bias && mlp.mlp_bias);
+  for (const ModelSpec& spec : {attention, mlp}) {
+    EXPECT_TRUE(read_model_config(write_model_config(spec, "float32"), "c").value() == spec);
+  }
+  EXPECT_EQ(family_of(mlp).tensor_name(Role::kGateBias, 1), "model.layers.1.mlp.gate_proj.bias");
+}
+
+TEST(Llama, TakesTransformersDefaults) {
+  const ModelSpec spec = read_model_config(Json{{"model_type", "llama"}}, "c").value();
+  EXPECT_EQ(spec.hidden_size, 4096);
+  EXPECT_EQ(spec.intermediate_size, 11008);
+  EXPECT_EQ(spec.num_key_value_heads, 32);
+  EXPECT_EQ(spec.head_dim, 128);
+  EXPECT_EQ(spec.max_position_embeddings, 2048);
+  EXPECT_EQ(spec.norm_epsilon, 1e-6);
+  EXPECT_EQ(spec.rope_theta, 10000.0);
+}
+
 }  // namespace
 }  // namespace cadre::model
