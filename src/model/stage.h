@@ -40,7 +40,7 @@ class Stage {
 
   // Keys and values of all blocks.
   struct Cache {
-    std::vector<BlockCache> blocks;
+    std::vector<BlockCache> blocks = {};
     int64_t positions = 0;  // the most there is room for
     int64_t used = 0;
   };
