@@ -11,7 +11,12 @@ namespace cadre::kernels {
 namespace {
 
 constexpr const AttentionBackend* kBackends[] = {
-    &cpu::kAttentionPlainF32, &cpu::kAttentionPlainBf16, &cpu::kAttentionPlainF16};
+#if defined(__x86_64__)
+    &cpu::kAttentionAvx512F32, &cpu::kAttentionAvx512Bf16, &cpu::kAttentionAvx512F16,
+    &cpu::kAttentionAvx2F32,   &cpu::kAttentionAvx2Bf16,   &cpu::kAttentionAvx2F16,
+#endif
+    &cpu::kAttentionSimdF32,   &cpu::kAttentionSimdBf16,   &cpu::kAttentionSimdF16,
+    &cpu::kAttentionPlainF32,  &cpu::kAttentionPlainBf16,  &cpu::kAttentionPlainF16};
 
 AttentionShape shape_of(std::string_view op, ConstTensor q_BQHD, ConstTensor k_BKGD) {
   CADRE_CHECK(q_BQHD.shape.rank() == 4 && k_BKGD.shape.rank() == 4, op, ": q ", q_BQHD.shape,
@@ -49,7 +54,8 @@ void check_rest(std::string_view op, const AttentionShape& shape, ConstTensor ls
   if (!start_BK.empty()) {
     check_operand(op, start_BK, {shape.B, shape.K}, DType::kI32);
   }
-  CADRE_CHECK(options.window >= 0, op, ": window ", options.window);
+  CADRE_CHECK(options.window >= 0 && options.scale > 0.0f, op, ": window ", options.window,
+              ", scale ", options.scale);
 }
 
 // Pairs of a query and a key that it sees, in one sequence that is one document.

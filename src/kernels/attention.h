@@ -19,7 +19,7 @@
 namespace cadre::kernels {
 
 struct AttentionOptions {
-  float scale = 1.0f;  // of the scores; 1 / sqrt(D) as a rule
+  float scale = 1.0f;  // of the scores, above 0; 1 / sqrt(D) as a rule
   int64_t window = 0;  // keys a query sees, itself included; 0: all before it
 };
 

@@ -88,6 +88,17 @@ namespace cpu {
 extern const AttentionBackend kAttentionPlainF32;
 extern const AttentionBackend kAttentionPlainBf16;
 extern const AttentionBackend kAttentionPlainF16;
+extern const AttentionBackend kAttentionSimdF32;
+extern const AttentionBackend kAttentionSimdBf16;
+extern const AttentionBackend kAttentionSimdF16;
+#if defined(__x86_64__)
+extern const AttentionBackend kAttentionAvx2F32;
+extern const AttentionBackend kAttentionAvx2Bf16;
+extern const AttentionBackend kAttentionAvx2F16;
+extern const AttentionBackend kAttentionAvx512F32;
+extern const AttentionBackend kAttentionAvx512Bf16;
+extern const AttentionBackend kAttentionAvx512F16;
+#endif
 }  // namespace cpu
 
 }  // namespace cadre::kernels
