@@ -12,11 +12,12 @@ namespace {
 
 constexpr const AttentionBackend* kBackends[] = {
 #if defined(__x86_64__)
-    &cpu::kAttentionAvx512F32, &cpu::kAttentionAvx512Bf16, &cpu::kAttentionAvx512F16,
-    &cpu::kAttentionAvx2F32,   &cpu::kAttentionAvx2Bf16,   &cpu::kAttentionAvx2F16,
+    &cpu::kAttentionAvx512NativeBf16, &cpu::kAttentionAvx512F32, &cpu::kAttentionAvx512Bf16,
+    &cpu::kAttentionAvx512F16,        &cpu::kAttentionAvx2F32,   &cpu::kAttentionAvx2Bf16,
+    &cpu::kAttentionAvx2F16,
 #endif
-    &cpu::kAttentionSimdF32,   &cpu::kAttentionSimdBf16,   &cpu::kAttentionSimdF16,
-    &cpu::kAttentionPlainF32,  &cpu::kAttentionPlainBf16,  &cpu::kAttentionPlainF16};
+    &cpu::kAttentionSimdF32,          &cpu::kAttentionSimdBf16,  &cpu::kAttentionSimdF16,
+    &cpu::kAttentionPlainF32,         &cpu::kAttentionPlainBf16, &cpu::kAttentionPlainF16};
 
 AttentionShape shape_of(std::string_view op, ConstTensor q_BQHD, ConstTensor k_BKGD) {
   CADRE_CHECK(q_BQHD.shape.rank() == 4 && k_BKGD.shape.rank() == 4, op, ": q ", q_BQHD.shape,

@@ -98,6 +98,7 @@ extern const AttentionBackend kAttentionAvx2F16;
 extern const AttentionBackend kAttentionAvx512F32;
 extern const AttentionBackend kAttentionAvx512Bf16;
 extern const AttentionBackend kAttentionAvx512F16;
+extern const AttentionBackend kAttentionAvx512NativeBf16;
 #endif
 }  // namespace cpu
 
