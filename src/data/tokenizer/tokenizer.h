@@ -17,7 +17,7 @@
 
 #include "base/result.h"
 
-namespace cadre {
+namespace cadre::data {
 
 struct TokenizerFile;
 
@@ -49,8 +49,8 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Invalid UTF-8 in `text` is read as U+FFFD, one for each maximal subpart (as the WHATWG
-  // decoder).
+  // `text` is shorter than 4 GiB. Invalid UTF-8 in it is read as U+FFFD, one for each maximal
+  // subpart (as the WHATWG decoder).
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   // Adds the ids of `text` to the end of `ids`; the fast form for many texts.
@@ -75,13 +75,15 @@ class Tokenizer {
    private:
     friend class Tokenizer;
     void push_to(int32_t id, std::string& text);
+    void release_to(std::string& text);
     void flush_to(std::string& text);
+    void append(std::string_view piece, std::string& text);
 
     const Tokenizer& tokenizer_;
     DecodeOptions options_;
     std::string held_;      // bytes of an incomplete character
-    bool at_start_ = true;  // nothing has come out yet: leading spaces may have to go
-    int64_t stripped_ = 0;  // leading characters that were dropped
+    bool at_start_ = true;  // nothing has come out yet
+    int64_t stripped_ = 0;  // characters that were dropped from the front
     int64_t tokens_ = 0;
   };
 
@@ -100,11 +102,12 @@ class Tokenizer {
   // A path that ends in ".json" names the tokenizer.json itself and is the only file written.
   Status save(const std::string& path) const;
 
+  struct Parts;  // private to the implementation
+
  private:
-  struct Parts;
   explicit Tokenizer(std::unique_ptr<Parts> parts);
 
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace cadre
+}  // namespace cadre::data

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "data/tokenizer/tokenizer.h"
 
-namespace cadre {
+namespace cadre::data {
 
 enum class PreTokenization { kGpt2, kLlama3 };  // how text is cut into words that no token crosses
 
@@ -35,4 +35,4 @@ using TextSource = std::function<Result<bool>(std::string& chunk)>;
 Result<std::unique_ptr<Tokenizer>> train_tokenizer(const TextSource& source,
                                                    const TrainerOptions& options);
 
-}  // namespace cadre
+}  // namespace cadre::data
