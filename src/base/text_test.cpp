@@ -7,6 +7,7 @@ namespace {
 
 TEST(Text, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(nearest("learning_rat", {"weight_decay", "learning_rate"}), "learning_rate");
+  EXPECT_EQ(nearest("stesp", {"steps", "seed"}), "steps");  // a swap is one mistake
   EXPECT_EQ(nearest("banana", {"weight_decay", "learning_rate"}), "");
 }
 

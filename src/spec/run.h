@@ -47,8 +47,8 @@ struct SampleSpec {
 };
 
 struct RunSpec {
-  std::string name = "run";
-  std::string output = {};  // the run's folder; empty only before a configuration is resolved
+  std::string name = {};    // empty only before a configuration is resolved; so is `output`
+  std::string output = {};  // the run's folder
   int64_t threads = 0;      // 0: one per processor that the process may use
   ModelSource model = {};
   // Absent: the tokenizer of model.from if its directory has one; not needed where data are tokens.
