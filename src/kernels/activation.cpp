@@ -7,7 +7,13 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const ActivationBackend* kBackends[] = {&cpu::kActivationPlain};
+constexpr const ActivationBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kActivationAvx512, &cpu::kActivationAvx2,
+#else
+    &cpu::kActivationSimd,
+#endif
+    &cpu::kActivationPlain};
 
 // An exponential and a division count as one flop each.
 constexpr int64_t kSwigluForwardFlops = 5;

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/pointwise_test_support.h"
+#include "kernels/pointwise_test.h"
 #include "testing/test_support.h"
 
 namespace cadre::kernels {

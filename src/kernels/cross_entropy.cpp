@@ -7,7 +7,13 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const CrossEntropyBackend* kBackends[] = {&cpu::kCrossEntropyPlain};
+constexpr const CrossEntropyBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kCrossEntropyAvx512, &cpu::kCrossEntropyAvx2,
+#else
+    &cpu::kCrossEntropySimd,
+#endif
+    &cpu::kCrossEntropyPlain};
 
 // An exponential counts as one flop.
 constexpr int64_t kStatisticsFlops = 4;

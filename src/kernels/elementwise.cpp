@@ -7,7 +7,13 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const ElementwiseBackend* kBackends[] = {&cpu::kElementwisePlain};
+constexpr const ElementwiseBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kElementwiseAvx512, &cpu::kElementwiseAvx2,
+#else
+    &cpu::kElementwiseSimd,
+#endif
+    &cpu::kElementwisePlain};
 
 }  // namespace
 

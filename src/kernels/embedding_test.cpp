@@ -1,6 +1,6 @@
 #include "kernels/embedding.h"
 
-#include "kernels/pointwise_test_support.h"
+#include "kernels/pointwise_test.h"
 #include "testing/test_support.h"
 
 namespace cadre::kernels {

@@ -7,7 +7,13 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const LayerNormBackend* kBackends[] = {&cpu::kLayerNormPlain};
+constexpr const LayerNormBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kLayerNormAvx512, &cpu::kLayerNormAvx2,
+#else
+    &cpu::kLayerNormSimd,
+#endif
+    &cpu::kLayerNormPlain};
 
 // The flops booked are those of the elements; the few per row are left out.
 

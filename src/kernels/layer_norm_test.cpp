@@ -2,7 +2,7 @@
 
 #include "kernels/layer_norm.h"
 
-#include "kernels/pointwise_test_support.h"
+#include "kernels/pointwise_test.h"
 #include "testing/test_support.h"
 
 namespace cadre::kernels {

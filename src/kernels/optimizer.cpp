@@ -7,7 +7,13 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const OptimizerBackend* kBackends[] = {&cpu::kOptimizerPlain};
+constexpr const OptimizerBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kOptimizerAvx512, &cpu::kOptimizerAvx2,
+#else
+    &cpu::kOptimizerSimd,
+#endif
+    &cpu::kOptimizerPlain};
 
 // Value and gradient, the low-precision copy where there is one, and the moments.
 void check_update(std::string_view op, const UpdateTensors& parameter,

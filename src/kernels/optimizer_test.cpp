@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "kernels/pointwise_test_support.h"
+#include "kernels/pointwise_test.h"
 #include "testing/test_support.h"
 
 namespace cadre::kernels {

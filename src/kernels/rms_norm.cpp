@@ -7,7 +7,13 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const RmsNormBackend* kBackends[] = {&cpu::kRmsNormPlain};
+constexpr const RmsNormBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kRmsNormAvx512, &cpu::kRmsNormAvx2,
+#else
+    &cpu::kRmsNormSimd,
+#endif
+    &cpu::kRmsNormPlain};
 
 // The flops booked are those of the elements; the few per row are left out.
 

@@ -75,6 +75,9 @@ struct RmsNormBackend {
 
 namespace cpu {
 extern const RmsNormBackend kRmsNormPlain;
-}
+extern const RmsNormBackend kRmsNormSimd;  // NEON
+extern const RmsNormBackend kRmsNormAvx2;  // these two on x86-64
+extern const RmsNormBackend kRmsNormAvx512;
+}  // namespace cpu
 
 }  // namespace cadre::kernels

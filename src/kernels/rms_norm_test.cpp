@@ -3,7 +3,7 @@
 
 #include "kernels/rms_norm.h"
 
-#include "kernels/pointwise_test_support.h"
+#include "kernels/pointwise_test.h"
 #include "testing/test_support.h"
 
 namespace cadre::kernels {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/dropout_threshold.h"
+#include "kernels/cpu/elementwise_shared.h"
 #include "kernels/cpu/plain.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/tile_sums.h"
@@ -45,21 +45,6 @@ void add(Context& context, Tensor y, ConstTensor a, ConstTensor b) {
       }
     });
   });
-}
-
-void clear(Context& context, Tensor y) {
-  const Rows rows = elements_of(y, y.packed());
-  const RowTiles tiles = row_tiles(rows.count(), rows.width(0), kTilesUnbounded);
-  context.threads.run(tiles.count(), [&](int64_t tile, int) {
-    for (int64_t t = tiles.first(tile); t < tiles.end(tile); ++t) {
-      std::fill_n(rows.row(t), rows.width(t) * bytes_of(y.dtype), std::byte{0});
-    }
-  });
-}
-
-int64_t plan_column_sum_bytes(ConstTensor x_TD) {
-  const ConstRows rows(x_TD);
-  return tile_sum_bytes(summed_tiles(rows.count(), rows.width(0)), rows.width(0));
 }
 
 void column_sum_add(Context& context, Tensor sum_D, ConstTensor x_TD, std::byte* workspace) {
@@ -106,7 +91,7 @@ void dropout(Context& context, Tensor y_TD, ConstTensor x_TD, const DropoutOptio
 const ElementwiseBackend kElementwisePlain{.target = Target::kCpu,
                                            .convert = convert,
                                            .add = add,
-                                           .clear = clear,
+                                           .clear = clear_rows,
                                            .plan_column_sum_bytes = plan_column_sum_bytes,
                                            .column_sum_add = column_sum_add,
                                            .dropout = dropout};

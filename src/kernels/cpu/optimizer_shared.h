@@ -1,4 +1,4 @@
-// What AdamW multiplies with, taken once per update, in double.
+// What the CPU backends of the optimizer share.
 
 #pragma once
 
@@ -8,6 +8,9 @@
 
 namespace cadre::kernels::cpu {
 
+int64_t plan_squared_sum_bytes(ConstTensor x);
+
+// What AdamW multiplies with, taken once per update, in double.
 struct AdamWFactors {
   explicit AdamWFactors(const AdamWOptions& options)
       : beta1(options.beta1),
