@@ -10,5 +10,6 @@ namespace cadre {
 
 // `exit_code` outlives `app`.
 void add_config_command(CLI::App& app, int& exit_code);
+void add_tokenizer_command(CLI::App& app, int& exit_code);
 
 }  // namespace cadre
