@@ -14,7 +14,8 @@
 namespace cadre::data {
 namespace {
 
-// Mapped pages count as resident memory; beyond this much they are given back.
+// Mapped pages count as resident memory; beyond this much they are given back. A corpus that is
+// smaller stays, and its steps meet no page for the first time again.
 constexpr int64_t kMappedBytesMax = int64_t{4} << 20;
 constexpr int64_t kMappedBytesPerRead = int64_t{64} << 10;  // the kernel maps the neighbours, too
 
@@ -27,6 +28,9 @@ class RowReader {
         tokens_(static_cast<size_t>(options.sequence_length) + 1),
         starts_(tokens_.size()) {
     CADRE_CHECK(options.sequence_length >= 1, options.sequence_length);
+    for (const SampledSource& source : sources_) {
+      shard_bytes_ += source.tokens->shard_bytes();
+    }
   }
 
   int64_t length() const { return options_.sequence_length; }
@@ -108,7 +112,7 @@ class RowReader {
 
   void limit_resident_memory() {
     mapped_bytes_ += kMappedBytesPerRead + 4 * length();
-    if (mapped_bytes_ > kMappedBytesMax) {
+    if (mapped_bytes_ > kMappedBytesMax && shard_bytes_ > kMappedBytesMax) {
       mapped_bytes_ = 0;
       for (const SampledSource& source : sources_) {
         source.tokens->release_pages();
@@ -120,7 +124,8 @@ class RowReader {
   SamplingOptions options_;
   std::vector<int32_t> tokens_;  // one sequence and the token after it
   std::vector<int32_t> starts_;
-  int64_t mapped_bytes_ = 0;
+  int64_t shard_bytes_ = 0;
+  int64_t mapped_bytes_ = 0;  // at most, since pages were given back
 };
 
 std::string RowReader::describe(const SampleId& id) const {

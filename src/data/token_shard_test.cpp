@@ -50,11 +50,17 @@ TEST(TokenShardTest, LeavesNoTraceOfADocumentWithoutTokens) {
   EXPECT_TRUE(make_shards(folder / "y", {{}}, 2, 1000).empty());
 }
 
-// The worked example of docs/token-shards.md.
+// The worked example of docs/token-shards.md: "Hi" and "!" by bytes, EOS 256.
 TEST(TokenShardTest, LaysItsBytesOutAsSpecified) {
   const TemporaryFolder folder;
-  const auto shards = make_shards(folder / "x", {{72, 105, 256}, {33, 256}}, 2, 1000);
-  const std::string bytes = *read_file(shards[0].path());
+  ShardWriter writer(folder.path(), {});
+  ASSERT_TRUE(writer.append(std::vector<int32_t>{72, 105}));
+  ASSERT_TRUE(writer.append(std::vector<int32_t>{256}));
+  ASSERT_TRUE(writer.end_document(2));
+  ASSERT_TRUE(writer.append(std::vector<int32_t>{33, 256}));
+  ASSERT_TRUE(writer.end_document(1));
+  ASSERT_TRUE(writer.finish());
+  const std::string bytes = *read_file(folder / shard_name(0));
   ASSERT_EQ(bytes.size(), 64u + 16u + 48u);
   const auto number = [&bytes](size_t at, size_t width) {
     uint64_t value = 0;
@@ -64,11 +70,14 @@ TEST(TokenShardTest, LaysItsBytesOutAsSpecified) {
     return value;
   };
   EXPECT_EQ(bytes.substr(0, 8), "CADRETOK");
-  EXPECT_EQ(number(8, 4), 1u);     // version
-  EXPECT_EQ(number(12, 4), 2u);    // bytes of a token
-  EXPECT_EQ(number(16, 8), 5u);    // tokens
-  EXPECT_EQ(number(24, 8), 2u);    // documents
-  EXPECT_EQ(number(32, 8), 256u);  // largest id
+  EXPECT_EQ(number(8, 4), 1u);                    // version
+  EXPECT_EQ(number(12, 4), 2u);                   // bytes of a token
+  EXPECT_EQ(number(16, 8), 5u);                   // tokens
+  EXPECT_EQ(number(24, 8), 2u);                   // documents
+  EXPECT_EQ(number(32, 8), 256u);                 // largest id
+  EXPECT_EQ(number(40, 8), 0x2115DA7F55AA2C06u);  // the checksums as the page prints them
+  EXPECT_EQ(number(80 + 8, 8), 0x39D97F6F18118620u);
+  EXPECT_EQ(number(104 + 8, 8), 0x30AAA0E859EB89C6u);
   const auto part = [&bytes](size_t at, size_t count) {
     return std::as_bytes(std::span(bytes).subspan(at, count));
   };
@@ -79,12 +88,10 @@ TEST(TokenShardTest, LaysItsBytesOutAsSpecified) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     EXPECT_EQ(number(64 + 2 * i, 2), tokens[i]);
   }
-  const std::vector<int32_t> first = {72, 105, 256};
-  EXPECT_EQ(number(80, 8), 3u);
-  EXPECT_EQ(number(88, 8), checksum_of(std::as_bytes(std::span(first))));
-  EXPECT_EQ(number(96, 8), 9u);
-  EXPECT_EQ(number(104, 8), 5u);
-  EXPECT_EQ(number(120, 8), 6u);
+  const std::vector<uint64_t> index = {3, number(88, 8), 2, 5, number(112, 8), 1};
+  for (size_t i = 0; i < index.size(); ++i) {
+    EXPECT_EQ(number(80 + 8 * i, 8), index[i]);
+  }
 }
 
 TEST(TokenShardTest, NoticesEveryFlippedBitAndEveryMissingByte) {

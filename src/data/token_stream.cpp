@@ -36,6 +36,14 @@ TokenStream::TokenStream(std::span<const TokenShard> shards, const HashRange& ra
   release_pages();
 }
 
+int64_t TokenStream::shard_bytes() const {
+  int64_t bytes = 0;
+  for (const TokenShard& shard : shards_) {
+    bytes += shard.bytes();
+  }
+  return bytes;
+}
+
 void TokenStream::release_pages() const {
   for (const TokenShard& shard : shards_) {
     shard.release_pages();
