@@ -15,11 +15,11 @@ Result<Split> split_documents(std::span<const std::span<const TokenShard>> sourc
   int64_t documents = 0;
   for (const std::span<const TokenShard> shards : sources) {
     for (const TokenShard& shard : shards) {
-      for (const DocumentEntry& entry : shard.documents()) {
+      shard.visit_documents([&](size_t, const DocumentEntry& entry, int64_t) {
         smallest = std::min(smallest, entry.hash);
         largest = std::max(largest, entry.hash);
         ++documents;
-      }
+      });
     }
   }
   if (smallest >= largest) {

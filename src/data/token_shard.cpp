@@ -114,10 +114,11 @@ Result<TokenShard> TokenShard::open(const std::filesystem::path& path, Verify ve
   const auto index = bytes.subspan(sizeof(Header) + shard.token_data_.size());
   // The mapping begins at a page, and all that comes before the index is a multiple of 8 bytes.
   shard.documents_ = {reinterpret_cast<const DocumentEntry*>(index.data()), header->documents};
-  if (checksum_of(index) != header->index_checksum) {
+  if (shard.checksum_in_steps(index) != header->index_checksum) {
     return damaged(path, "the index's checksum is wrong");
   }
-  if (verify == Verify::kEverything && checksum_of(shard.token_data_) != header->token_checksum) {
+  if (verify == Verify::kEverything &&
+      shard.checksum_in_steps(shard.token_data_) != header->token_checksum) {
     return damaged(path, "the tokens' checksum is wrong");
   }
   const uint64_t end = shard.documents_.empty() ? 0 : shard.documents_.back().end;
@@ -126,6 +127,17 @@ Result<TokenShard> TokenShard::open(const std::filesystem::path& path, Verify ve
   }
   shard.release_pages();
   return shard;
+}
+
+// Of a part of the file that may be larger than memory: what was read is given back at once.
+uint64_t TokenShard::checksum_in_steps(std::span<const std::byte> bytes) const {
+  constexpr size_t kStepBytes = size_t{4} << 20;
+  Checksum checksum;
+  for (size_t at = 0; at < bytes.size(); at += kStepBytes) {
+    checksum.add(bytes.subspan(at, std::min(kStepBytes, bytes.size() - at)));
+    release_pages();
+  }
+  return checksum.value();
 }
 
 void TokenShard::read(std::span<int32_t> out, int64_t first) const {

@@ -42,6 +42,23 @@ class TokenShard {
   int64_t largest_id() const { return largest_id_; }
   std::span<const DocumentEntry> documents() const { return documents_; }
 
+  // Calls body(number, entry, tokens) for all documents in order, and gives the pages back
+  // meanwhile: the index of a large corpus may not fit into memory.
+  template <typename Body>
+  void visit_documents(const Body& body) const {
+    constexpr size_t kDocumentsPerRelease = 65536;
+    uint64_t begin = 0;
+    for (size_t document = 0; document < documents_.size(); ++document) {
+      const DocumentEntry entry = documents_[document];
+      body(document, entry, static_cast<int64_t>(entry.end - begin));
+      begin = entry.end;
+      if ((document + 1) % kDocumentsPerRelease == 0) {
+        release_pages();
+      }
+    }
+    release_pages();
+  }
+
   // Tokens [first, first + out.size()).
   void read(std::span<int32_t> out, int64_t first) const;
 
@@ -50,6 +67,7 @@ class TokenShard {
 
  private:
   TokenShard() = default;
+  uint64_t checksum_in_steps(std::span<const std::byte> bytes) const;
 
   std::filesystem::path path_;
   MappedFile file_;

@@ -18,22 +18,20 @@ int64_t begin_in_shard(std::span<const DocumentEntry> documents, size_t document
 TokenStream::TokenStream(std::span<const TokenShard> shards, const HashRange& range)
     : shards_(shards), range_(range) {
   for (size_t shard = 0; shard < shards.size(); ++shard) {
-    const std::span<const DocumentEntry> entries = shards[shard].documents();
-    for (size_t document = 0; document < entries.size(); ++document) {
-      if (!range.holds(entries[document].hash)) {
-        continue;
+    shards[shard].visit_documents([&](size_t number, const DocumentEntry& entry, int64_t tokens) {
+      if (!range.holds(entry.hash)) {
+        return;
       }
       if (documents_ % kDocumentsPerMark == 0) {
         marks_.push_back({.shard = static_cast<int64_t>(shard),
-                          .document = static_cast<int64_t>(document),
+                          .document = static_cast<int64_t>(number),
                           .begin = tokens_});
       }
       ++documents_;
-      tokens_ += static_cast<int64_t>(entries[document].end) - begin_in_shard(entries, document);
-      text_bytes_ += static_cast<int64_t>(entries[document].text_bytes);
-    }
+      tokens_ += tokens;
+      text_bytes_ += static_cast<int64_t>(entry.text_bytes);
+    });
   }
-  release_pages();
 }
 
 int64_t TokenStream::shard_bytes() const {
