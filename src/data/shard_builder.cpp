@@ -11,8 +11,10 @@ namespace {
 
 constexpr int64_t kBatchBytesPerThread = int64_t{4} << 20;
 
+// In memory; short documents are mostly what is around them.
 int64_t bytes_of(const Piece& piece) {
-  return static_cast<int64_t>(piece.text.size() + piece.ids.size() * sizeof(int32_t));
+  constexpr size_t kAround = 256;
+  return static_cast<int64_t>(piece.text.size() + piece.ids.size() * sizeof(int32_t) + kAround);
 }
 
 }  // namespace

@@ -217,7 +217,9 @@ Status ShardWriter::end_document(int64_t text_bytes) {
                       .text_bytes = static_cast<uint64_t>(text_bytes)});
   document_tokens_ = 0;
   document_checksum_ = Checksum();
-  return shard_tokens_ >= static_cast<uint64_t>(options_.shard_tokens) ? end_shard() : Status();
+  const bool full = shard_tokens_ >= static_cast<uint64_t>(options_.shard_tokens) ||
+                    entries_.size() >= static_cast<size_t>(options_.shard_documents);
+  return full ? end_shard() : Status();
 }
 
 Status ShardWriter::end_shard() {

@@ -82,8 +82,10 @@ class TokenShard {
 class ShardWriter {
  public:
   struct Options {
-    int64_t token_bytes = 2;                  // 2 or 4
-    int64_t shard_tokens = int64_t{1} << 28;  // a shard that has so many gets no further document
+    int64_t token_bytes = 2;  // 2 or 4
+    // A shard that has so many gets no further document. (Its index is in memory until then.)
+    int64_t shard_tokens = int64_t{1} << 28;
+    int64_t shard_documents = int64_t{1} << 20;
   };
   ShardWriter(std::filesystem::path folder, const Options& options);
 

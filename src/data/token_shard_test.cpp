@@ -42,6 +42,18 @@ TEST(TokenShardTest, ReadsFromTheMiddle) {
   EXPECT_EQ(part, (std::vector<int32_t>{7, 65535, 8, 9}));
 }
 
+TEST(TokenShardTest, BeginsAnotherShardAfterSoManyDocuments) {
+  const TemporaryFolder folder;
+  ShardWriter writer(folder.path(), {.shard_documents = 2});
+  for (int32_t id = 0; id < 5; ++id) {
+    ASSERT_TRUE(writer.append(std::vector<int32_t>{id}));
+    ASSERT_TRUE(writer.end_document(1));
+  }
+  ASSERT_TRUE(writer.finish());
+  EXPECT_EQ(writer.shards(), 3);
+  EXPECT_EQ(writer.documents(), 5);
+}
+
 TEST(TokenShardTest, LeavesNoTraceOfADocumentWithoutTokens) {
   const TemporaryFolder folder;
   const auto shards = make_shards(folder / "x", {{}, {1}, {}}, 2, 1000);
