@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "data/json_field.h"
 #include "data/token_file.h"
 #include "storage/byte_stream.h"
 
@@ -244,6 +245,9 @@ Status read_pieces(const CorpusFile& file, const ReadOptions& options, const Pie
 
 Result<std::string> text_of_line(const Piece& piece, const CorpusFile& file,
                                  const std::string& field) {
+  if (std::optional<std::string> found = find_text_field(piece.text, field)) {
+    return std::move(*found);
+  }
   Result<Json> json = parse_json(piece.text, file.path.string(), {.first_line = piece.line});
   if (!json) {
     return json.error();
@@ -261,7 +265,7 @@ Result<std::string> text_of_line(const Piece& piece, const CorpusFile& file,
   if (!found->is_string()) {
     return input_error(place, ": the field \"", field, "\" is no text, found ", found->type_name());
   }
-  return std::move(found->get_ref<std::string&>());
+  return std::move(found->get_ref<std::string&>());  // where the quick look was too strict
 }
 
 std::string place_of(const Piece& piece, const CorpusFile& file, int64_t offset) {
