@@ -6,11 +6,27 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cadre {
 
 enum class Precision { kFp32, kBf16, kFp16 };
+
+constexpr std::optional<Precision> precision_named(std::string_view name) {
+  if (name == "fp32") {
+    return Precision::kFp32;
+  }
+  if (name == "bf16") {
+    return Precision::kBf16;
+  }
+  return name == "fp16" ? std::optional(Precision::kFp16) : std::nullopt;
+}
+
+constexpr std::string_view name_of(Precision precision) {
+  return precision == Precision::kFp32 ? "fp32" : (precision == Precision::kBf16 ? "bf16" : "fp16");
+}
+
 enum class OptimizerKind { kAdamW, kSgd, kLion, kMuon };
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class Recompute {

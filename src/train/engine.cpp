@@ -23,7 +23,7 @@ std::unique_ptr<MemorySource> make_source(const Device& device) {
 // Dropout of the configuration wins over that of the model.
 ModelSpec model_as_trained(const EngineSpec& spec) {
   ModelSpec model = spec.model;
-  if (!spec.trains) {
+  if (spec.purpose != Purpose::kTraining) {
     model.embedding_dropout = model.residual_dropout = 0.0;
   } else if (spec.training.dropout) {
     model.embedding_dropout = model.residual_dropout = *spec.training.dropout;
@@ -34,7 +34,7 @@ ModelSpec model_as_trained(const EngineSpec& spec) {
 nn::ParameterStore::Options store_options(const EngineSpec& spec) {
   return {.compute = compute_dtype(spec.training.precision),
           .is_frozen = [spec](std::string_view name) {
-            if (!spec.trains) {
+            if (spec.purpose == Purpose::kInference) {
               return true;
             }
             for (const ParameterGroupSpec& group : spec.training.parameter_groups) {
@@ -71,7 +71,7 @@ Engine::Engine(const EngineSpec& spec, const Device& device, int threads, const 
   store_.allocate(
       *context_,
       {.parameters = parameters_, .gradients = gradients_, .optimizer = optimizer_memory_});
-  if (spec.trains) {
+  if (spec.purpose == Purpose::kTraining) {
     optimizer_ =
         std::make_unique<optim::Optimizer>(*context_, optimizer_memory_, spec.training.optimizer,
                                            optim::optimized_parameters(store_, spec.training));

@@ -23,11 +23,18 @@
 
 namespace cadre::train {
 
+// What an engine is for decides what it has memory for.
+enum class Purpose {
+  kInference,  // neither gradients nor optimizer
+  kGradients,  // gradients, but nothing that moves parameters
+  kTraining,
+};
+
 struct EngineSpec {
   ModelSpec model = {};
   TrainingSpec training = {};
   int64_t sequence_length = 0;
-  bool trains = true;               // false: no gradients and no optimizer, for evaluation alone
+  Purpose purpose = Purpose::kTraining;
   bool separate_documents = false;  // attention does not cross the start of a document
 };
 
@@ -66,19 +73,24 @@ class Engine {
   ~Engine();
   Engine(const Engine&) = delete;
 
-  // One optimizer step over gradient_accumulation_steps micro-batches.
-  StepResult step(const StepInput& input, const FillBatch& fill);
-
-  // Forward and backward of the same micro-batches, gradients kept: for `probe`, and to look for
-  // the first tensor that is not finite. Nothing is updated.
+  // Forward and backward of micro-batches; gradients are added up. grad_norm is not known yet.
   StepResult accumulate(const StepInput& input, const FillBatch& fill, int64_t micro_batches);
+
+  // The optimizer's part of the step: moves the parameters and clears the gradients. Fills in the
+  // norm; if it is not finite nothing was moved.
+  void update(const StepInput& input, StepResult& result);
+
+  // Instead of update(): the step leaves no trace.
   void clear_gradients();
+
+  // Both, over gradient_accumulation_steps micro-batches.
+  StepResult step(const StepInput& input, const FillBatch& fill);
 
   // Adds the losses of one micro-batch.
   void evaluate(EvaluationSums& sums, const std::function<void(const HostBatch&)>& fill);
 
-  // After a step that was not finite: which tensor is the first that is not. Runs the forward pass
-  // of the step again, with checks on.
+  // After a step that was not finite: which tensor is the first that is not, in the order in which
+  // a step makes them. Runs forward and backward again, with checks on, and clears the gradients.
   std::string first_not_finite(const StepInput& input, const FillBatch& fill);
 
   Context& context() { return *context_; }
@@ -86,10 +98,12 @@ class Engine {
   nn::ParameterStore& store() { return store_; }
   const nn::ParameterStore& store() const { return store_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
-  bool trains() const { return spec_.trains; }
   const EngineSpec& spec() const { return spec_; }
   Arena& activations() { return activations_; }
   int64_t positions() const { return spec_.sequence_length; }
+
+  // The micro-batch that was filled last, as the stage sees it.
+  model::Batch filled_batch() const { return device_view({}, 0); }
 
   Ledger peaks() const;
 

@@ -37,20 +37,26 @@ double flops_per_token(EngineSpec spec, const RehearsalOptions& options) {
 
 Rehearsal rehearse(const EngineSpec& spec, const RehearsalOptions& options) {
   Rehearsal rehearsal;
+  StepResult result;
   Engine engine(spec, {.kind = DeviceKind::kMeta, .target = options.target}, options.threads, {});
   Trace& trace = engine.context().trace;
-  if (spec.trains) {
+  if (spec.purpose != Purpose::kInference) {
     trace.discard();
     engine.accumulate({}, ignore, 1);
     rehearsal.micro_batch = trace.cut();
     rehearsal.flops_per_token = flops_per_token(spec, options);
-    // The second micro-batch begins with the memory that the first left behind.
-    engine.step({}, ignore);
+  }
+  if (spec.purpose == Purpose::kTraining) {
+    engine.update({}, result);
   }
   EvaluationSums sums;
   engine.evaluate(sums, [](const HostBatch&) {});
   if (options.sample_positions > 0) {
     rehearse_generation(engine, options.sample_positions);
+  }
+  if (options.whole_logits) {
+    static_cast<void>(
+        engine.stage().logits(engine.context(), engine.activations(), engine.filled_batch()));
   }
   rehearsal.ledger = engine.peaks();
   rehearsal.parameters = engine.store().elements();

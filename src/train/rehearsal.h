@@ -22,6 +22,7 @@ struct RehearsalOptions {
   Target target = Target::kCpu;
   int threads = 1;
   int64_t sample_positions = 0;  // of the text generated at the end; 0: none
+  bool whole_logits = false;     // logits of every position of a micro-batch, for probe
 };
 
 Rehearsal rehearse(const EngineSpec& spec, const RehearsalOptions& options);

@@ -1,0 +1,29 @@
+// cadre: one file per subcommand beside this one.
+
+#include <CLI/CLI.hpp>
+#include <exception>
+
+#include "cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("cadre: trains transformer language models");
+  app.set_version_flag("--version", CADRE_VERSION);
+  app.require_subcommand(1);
+  int exit_code = 0;
+  cadre::cli::add_train_command(app, exit_code);
+  cadre::cli::add_eval_command(app, exit_code);
+  cadre::cli::add_generate_command(app, exit_code);
+  cadre::cli::add_probe_command(app, exit_code);
+  cadre::cli::add_plan_command(app, exit_code);
+  cadre::cli::add_bench_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and the version are not mistakes.
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cadre: %s\n", error.what());
+    return 1;
+  }
+  return exit_code;
+}

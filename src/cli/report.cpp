@@ -1,0 +1,13 @@
+#include <cstdio>
+
+#include "cli/commands.h"
+
+namespace cadre::cli {
+
+int report(const Error& error) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "cadre: %s\n", error.message.c_str());
+  return error.kind == ErrorKind::kInput ? 2 : 1;
+}
+
+}  // namespace cadre::cli

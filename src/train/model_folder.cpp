@@ -1,0 +1,62 @@
+#include "train/model_folder.h"
+
+#include "checkpoint/checkpoints.h"
+#include "checkpoint/reader.h"
+#include "model/family.h"
+#include "train/rehearsal.h"
+#include "train/weights.h"
+
+namespace cadre::train {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> find_model_folder(const fs::path& folder) {
+  if (!fs::exists(folder)) {
+    return input_error(folder.string(), ": no such folder");
+  }
+  if (fs::exists(folder / "config.json") || !fs::exists(folder / "checkpoints")) {
+    return folder;
+  }
+  Result<std::optional<CheckpointInfo>> newest =
+      newest_complete(folder / "checkpoints", [](const std::string&) {});
+  if (!newest) {
+    return newest.error();
+  }
+  if (!newest->has_value()) {
+    return input_error(folder.string(), ": has no complete checkpoint");
+  }
+  return (*newest)->path;
+}
+
+Result<ModelSpec> read_model_spec(const fs::path& folder) {
+  Result<Json> config = read_model_config(folder);
+  if (!config) {
+    return config.error();
+  }
+  return model::read_model_config(*config, (folder / "config.json").string());
+}
+
+Result<std::unique_ptr<Engine>> load_engine(const fs::path& folder, const ModelSpec& model,
+                                            const ModelFolderOptions& options) {
+  EngineSpec spec{.model = model,
+                  .sequence_length = options.sequence_length > 0 ? options.sequence_length
+                                                                 : model.max_position_embeddings,
+                  .purpose = options.purpose,
+                  .separate_documents = options.separate_documents};
+  spec.training.precision = options.precision;
+  spec.training.micro_batch_size = options.batch_size;
+  spec.training.dropout = 0.0;
+  const Target target = detect_cpu_target();
+  const Rehearsal rehearsal = rehearse(spec, {.target = target,
+                                              .threads = options.threads,
+                                              .sample_positions = options.sample_positions,
+                                              .whole_logits = options.whole_logits});
+  auto engine = std::make_unique<Engine>(spec, Device{.kind = DeviceKind::kCpu, .target = target},
+                                         options.threads, rehearsal.ledger);
+  if (Status status = load_weights(*engine, folder); !status) {
+    return status.error();
+  }
+  return engine;
+}
+
+}  // namespace cadre::train
