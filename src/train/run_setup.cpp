@@ -84,18 +84,6 @@ Status check_positions(const ModelSpec& model, const LoadedRun& loaded) {
   return {};
 }
 
-data::TextEncoder encoder_of(const Tokenizer* tokenizer) {
-  if (tokenizer == nullptr) {
-    return {};
-  }
-  return {.encode =
-              [tokenizer](std::vector<int32_t>& ids, std::string_view text) {
-                tokenizer->encode_append(text, {.add_special_tokens = false}, ids);
-              },
-          .hash = tokenizer->fingerprint(),
-          .eos = tokenizer->eos_id()};
-}
-
 Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& options) {
   ThreadPool pool(setup.threads);
   Result<std::unique_ptr<data::Dataset>> dataset =
@@ -126,6 +114,18 @@ Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& o
 }
 
 }  // namespace
+
+data::TextEncoder encoder_of(const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) {
+    return {};
+  }
+  return {.encode =
+              [tokenizer](std::vector<int32_t>& ids, std::string_view text) {
+                tokenizer->encode_append(text, {.add_special_tokens = false}, ids);
+              },
+          .hash = tokenizer->fingerprint(),
+          .eos = tokenizer->eos_id()};
+}
 
 int thread_count(int64_t asked) {
   if (asked > 0) {

@@ -46,6 +46,9 @@ Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options
 // has the size that was asked for.
 Result<ModelSpec> resolve_model(const LoadedRun& loaded);
 
+// What the preparation of data needs of a tokenizer, which outlives it; null: nothing is known.
+data::TextEncoder encoder_of(const Tokenizer* tokenizer);
+
 EngineSpec engine_spec(const RunSpec& spec, const ModelSpec& model);
 
 // One thread per processor that this process may use, if `asked` is 0.

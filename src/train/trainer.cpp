@@ -35,6 +35,48 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+// What the system could give without swapping; 0 if it does not tell. (proc(5), meminfo)
+int64_t available_memory_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key, unit;
+  int64_t kilobytes = 0;
+  while (meminfo >> key >> kilobytes) {
+    std::getline(meminfo, unit);
+    if (key == "MemAvailable:") {
+      return kilobytes * 1024;
+    }
+  }
+  return 0;
+}
+
+std::string_view torch_dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32:
+      return "float32";
+    case Precision::kBf16:
+      return "bfloat16";
+    case Precision::kFp16:
+      return "float16";
+  }
+  return "float32";
+}
+
+// Beside the tensors: the tokenizer as it came or was trained, and the configuration, so that a
+// checkpoint can be continued from wherever it is moved to.
+std::vector<CopiedFile> files_of_checkpoint(const RunSetup& setup, const RunFolder& folder) {
+  std::vector<CopiedFile> files = {{"run.yaml", folder.run_yaml()}};
+  const fs::path source = setup.spec.model.from;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "generation_config.json"}) {
+    if (fs::exists(folder.path() / name)) {
+      files.push_back({name, folder.path() / name});
+    } else if (!source.empty() && fs::exists(source / name)) {
+      files.push_back({name, source / name});
+    }
+  }
+  return files;
+}
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -61,8 +103,8 @@ class Run {
   Status one_step();
   Result<bool> settle_bad_step(const StepInput& input, const StepResult& result,
                                const FillBatch& fill);
-  FillBatch fill_of(int64_t step);
-  std::string samples_of(int64_t step);
+  FillBatch fill();
+  std::string samples() const;
   bool is_spike(double loss) const;
   void remember(double loss);
   std::optional<double> evaluate();
@@ -84,6 +126,7 @@ class Run {
   RunState state_;
   int64_t saved_step_ = -1;
   std::optional<double> last_validation_;
+  double peak_flops_ = 0.0;  // fp32 FMA of this machine
 };
 
 Status Run::make_engine() {
@@ -182,8 +225,7 @@ Status Run::prepare(const std::optional<CheckpointInfo>& checkpoint) {
   return {};
 }
 
-FillBatch Run::fill_of(int64_t step) {
-  static_cast<void>(step);
+FillBatch Run::fill() {
   const int64_t first = state_.samples;
   return [this, first](int64_t micro_batch, const HostBatch& batch) {
     const int64_t size = setup_.spec.training.micro_batch_size;
@@ -191,7 +233,7 @@ FillBatch Run::fill_of(int64_t step) {
   };
 }
 
-std::string Run::samples_of(int64_t) {
+std::string Run::samples() const {
   return fmt::format("samples {} to {}", state_.samples,
                      state_.samples + setup_.samples_per_step() - 1);
 }
@@ -228,7 +270,7 @@ Result<bool> Run::settle_bad_step(const StepInput& input, const StepResult& resu
                        engine_->first_not_finite(input, fill));
   }
   const std::string message =
-      fmt::format("step {}: {} ({})", state_.step + 1, what, samples_of(state_.step));
+      fmt::format("step {}: {} ({})", state_.step + 1, what, samples());
   ++state_.bad_steps;
   if (training.on_bad_step == OnBadStep::kSkip && state_.bad_steps <= training.bad_steps_max) {
     progress_.end_line();
@@ -252,8 +294,8 @@ Status Run::one_step() {
       .learning_rate =
           optim::learning_rate_at(training.schedule, state_.step, setup_.total_steps),
       .loss_scale = loss_scale_ ? static_cast<float>(loss_scale_->value()) : 1.0f};
-  const FillBatch fill = fill_of(state_.step);
-  StepResult result = engine_->accumulate(input, fill, training.gradient_accumulation_steps);
+  const FillBatch fill_batch = fill();
+  StepResult result = engine_->accumulate(input, fill_batch, training.gradient_accumulation_steps);
   bool bad = !result.finite || is_spike(result.loss);
   bool skipped = bad;
   if (bad) {
@@ -271,7 +313,7 @@ Status Run::one_step() {
     }
   }
   if (bad) {
-    Result<bool> skip = settle_bad_step(input, result, fill);
+    Result<bool> skip = settle_bad_step(input, result, fill_batch);
     if (!skip) {
       return skip.error();
     }
