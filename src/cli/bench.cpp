@@ -15,7 +15,7 @@
 #include "train/bench.h"
 #include "train/run_setup.h"
 
-namespace cadre::cli {
+namespace cadre {
 namespace {
 
 struct Flags {
@@ -165,4 +165,4 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] { exit_code = run_train(*flags); });
 }
 
-}  // namespace cadre::cli
+}  // namespace cadre

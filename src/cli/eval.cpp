@@ -12,7 +12,7 @@
 #include "train/model_folder.h"
 #include "train/run_setup.h"
 
-namespace cadre::cli {
+namespace cadre {
 namespace {
 
 struct Flags {
@@ -165,4 +165,4 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 
-}  // namespace cadre::cli
+}  // namespace cadre

@@ -9,7 +9,7 @@
 #include "train/model_folder.h"
 #include "train/run_setup.h"
 
-namespace cadre::cli {
+namespace cadre {
 namespace {
 
 struct Flags {
@@ -119,4 +119,4 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   });
 }
 
-}  // namespace cadre::cli
+}  // namespace cadre

@@ -10,12 +10,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", CADRE_VERSION);
   app.require_subcommand(1);
   int exit_code = 0;
-  cadre::cli::add_train_command(app, exit_code);
-  cadre::cli::add_eval_command(app, exit_code);
-  cadre::cli::add_generate_command(app, exit_code);
-  cadre::cli::add_probe_command(app, exit_code);
-  cadre::cli::add_plan_command(app, exit_code);
-  cadre::cli::add_bench_command(app, exit_code);
+  cadre::add_train_command(app, exit_code);
+  cadre::add_eval_command(app, exit_code);
+  cadre::add_generate_command(app, exit_code);
+  cadre::add_probe_command(app, exit_code);
+  cadre::add_plan_command(app, exit_code);
+  cadre::add_bench_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

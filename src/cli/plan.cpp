@@ -8,7 +8,7 @@
 #include "train/rehearsal.h"
 #include "train/run_setup.h"
 
-namespace cadre::cli {
+namespace cadre {
 namespace {
 
 struct Flags {
@@ -75,4 +75,4 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 
-}  // namespace cadre::cli
+}  // namespace cadre

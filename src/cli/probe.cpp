@@ -12,7 +12,7 @@
 #include "train/model_folder.h"
 #include "train/run_setup.h"
 
-namespace cadre::cli {
+namespace cadre {
 namespace {
 
 struct Flags {
@@ -124,4 +124,4 @@ void add_probe_command(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 
-}  // namespace cadre::cli
+}  // namespace cadre

@@ -2,7 +2,7 @@
 
 #include "cli/commands.h"
 
-namespace cadre::cli {
+namespace cadre {
 
 int report(const Error& error) {
   std::fflush(stdout);
@@ -10,4 +10,4 @@ int report(const Error& error) {
   return error.kind == ErrorKind::kInput ? 2 : 1;
 }
 
-}  // namespace cadre::cli
+}  // namespace cadre

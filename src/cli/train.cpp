@@ -6,7 +6,7 @@
 #include "spec/read.h"
 #include "train/trainer.h"
 
-namespace cadre::cli {
+namespace cadre {
 namespace {
 
 constexpr int kStoppedOnRequest = 75;
@@ -56,4 +56,4 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 
-}  // namespace cadre::cli
+}  // namespace cadre
