@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -5,18 +7,24 @@
 #include <memory>
 #include <sstream>
 
-#include <unistd.h>
-
 #include "base/json.h"
 #include "base/step_error.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "spec/read.h"
 #include "telemetry/trace_file.h"
 #include "train/bench.h"
 #include "train/run_setup.h"
 
 namespace cadre {
 namespace {
+
+// The least that a configuration must say; what is measured comes from the flags.
+constexpr std::string_view kConfiguration =
+    "model: {model_type: llama, vocab_size: 256, hidden_size: 64, intermediate_size: 64,\n"
+    "        num_hidden_layers: 1, num_attention_heads: 1}\n"
+    "data: {sources: [{path: tokens.u16}]}\n"
+    "training: {steps: 1}\n";
 
 struct Flags {
   std::string shape = "S";
@@ -81,16 +89,17 @@ Result<train::EngineSpec> spec_of(const Flags& flags) {
     return recompute.error();
   }
   // The keys of a configuration mean here what they mean there.
-  Result<TrainingSpec> training = training_with(flags.set);
-  if (!training) {
-    return training.error();
+  const Result<LoadedRun> run = read_run_text(kConfiguration, "bench", {.set = flags.set});
+  if (!run) {
+    return run.error();
   }
-  training->micro_batch_size = flags.batch > 0 ? flags.batch : shape->micro_batch_size;
-  training->precision = *precision;
-  training->recompute = *recompute;
+  TrainingSpec training = run->run.training;
+  training.micro_batch_size = flags.batch > 0 ? flags.batch : shape->micro_batch_size;
+  training.precision = *precision;
+  training.recompute = *recompute;
   return train::EngineSpec{
       .model = shape->model,
-      .training = *training,
+      .training = training,
       .sequence_length = flags.sequence > 0 ? flags.sequence : shape->sequence_length};
 }
 

@@ -58,15 +58,15 @@ DataSpec data_spec(const Flags& flags, const ModelSpec& model) {
   return data;
 }
 
-Result<std::unique_ptr<Tokenizer>> find_tokenizer(const Flags& flags,
+Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const Flags& flags,
                                                   const std::filesystem::path& folder) {
   if (!flags.tokenizer.empty()) {
-    return Tokenizer::load(flags.tokenizer);
+    return data::Tokenizer::load(flags.tokenizer);
   }
   if (std::filesystem::exists(folder / "tokenizer.json")) {
-    return Tokenizer::load(folder.string());
+    return data::Tokenizer::load(folder.string());
   }
-  return std::unique_ptr<Tokenizer>();  // the data must be tokens
+  return std::unique_ptr<data::Tokenizer>();  // the data must be tokens
 }
 
 Result<Evaluated> run_eval(const Flags& flags, Log& log) {
@@ -85,7 +85,7 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   if (!model) {
     return model.error();
   }
-  Result<std::unique_ptr<Tokenizer>> tokenizer = find_tokenizer(flags, *folder);
+  Result<std::unique_ptr<data::Tokenizer>> tokenizer = find_tokenizer(flags, *folder);
   if (!tokenizer) {
     return tokenizer.error();
   }

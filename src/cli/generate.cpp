@@ -53,8 +53,8 @@ Status run_generate(Flags flags) {
   if (!model) {
     return model.error();
   }
-  Result<std::unique_ptr<Tokenizer>> tokenizer =
-      Tokenizer::load(flags.tokenizer.empty() ? folder->string() : flags.tokenizer);
+  Result<std::unique_ptr<data::Tokenizer>> tokenizer =
+      data::Tokenizer::load(flags.tokenizer.empty() ? folder->string() : flags.tokenizer);
   if (!tokenizer) {
     return tokenizer.error();
   }
@@ -84,7 +84,7 @@ Status run_generate(Flags flags) {
     return engine.error();
   }
   flags.options.stop = model->eos_token_ids;
-  Tokenizer::Stream stream(**tokenizer, {.skip_special = true});
+  data::Tokenizer::Stream stream(**tokenizer, {.skip_special = true});
   std::string text;
   for (const int32_t id : prompt) {
     text += stream.push(id);

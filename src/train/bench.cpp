@@ -102,8 +102,7 @@ BenchResult bench_training(const EngineSpec& spec, const BenchOptions& options) 
   result.first_step_end_seconds = now_seconds();
   run_step();
 
-  ThreadPool pool(options.threads);
-  const double peak_before = kernels::measure_peak_flops(pool);
+  const double peak_before = kernels::measure_peak_flops(engine.context());
   const int64_t faults_before = page_faults();
   std::vector<double> seconds;
   double total = 0.0;
@@ -115,7 +114,7 @@ BenchResult bench_training(const EngineSpec& spec, const BenchOptions& options) 
     total += seconds.back();
   }
   result.page_faults = page_faults() - faults_before;
-  result.peak_flops_per_second = std::max(peak_before, kernels::measure_peak_flops(pool));
+  result.peak_flops_per_second = std::max(peak_before, kernels::measure_peak_flops(engine.context()));
   std::ranges::nth_element(seconds, seconds.begin() + static_cast<int64_t>(seconds.size() / 2));
   result.seconds_per_step = seconds[seconds.size() / 2];
   const auto tokens = static_cast<double>(spec.training.micro_batch_size * spec.sequence_length *

@@ -14,8 +14,8 @@ namespace cadre::train {
 struct ProbeTokens {
   int64_t sequences = 0;
   int64_t length = 0;           // of the inputs: one less than what was given
-  std::vector<int32_t> inputs;  // [sequences, length]
-  std::vector<int32_t> targets;
+  std::vector<int32_t> inputs = {};  // [sequences, length]
+  std::vector<int32_t> targets = {};
 };
 
 // {"tokens": [[...], ...]}: sequences of equal length T + 1; inputs are all but the last, targets

@@ -29,8 +29,8 @@ Result<ModelSpec> read_model(const LoadedRun& loaded) {
   return model::read_model_config(*config, (fs::path(source.from) / "config.json").string());
 }
 
-Result<std::unique_ptr<Tokenizer>> train_new_tokenizer(const RunSpec& spec, int threads, Log* log) {
-  Result<TextSource> text = data::text_of(spec.data.sources);
+Result<std::unique_ptr<data::Tokenizer>> train_new_tokenizer(const RunSpec& spec, int threads, Log* log) {
+  Result<data::TextSource> text = data::text_of(spec.data.sources);
   if (!text) {
     return text.error();
   }
@@ -38,29 +38,29 @@ Result<std::unique_ptr<Tokenizer>> train_new_tokenizer(const RunSpec& spec, int 
     log->info("train", concat("training the tokenizer vocab_size=",
                               spec.tokenizer->train_vocab_size));
   }
-  return train_tokenizer(*text, {.vocab_size = spec.tokenizer->train_vocab_size,
+  return data::train_tokenizer(*text, {.vocab_size = spec.tokenizer->train_vocab_size,
                                  .threads = threads});
 }
 
 // Null where none is named and none is needed.
-Result<std::unique_ptr<Tokenizer>> find_tokenizer(const RunSpec& spec, int threads,
+Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const RunSpec& spec, int threads,
                                                   const SetupOptions& options) {
   if (spec.tokenizer && spec.tokenizer->train_vocab_size > 0) {
     if (fs::exists(options.trained_tokenizer)) {
-      return Tokenizer::load(options.trained_tokenizer.string());
+      return data::Tokenizer::load(options.trained_tokenizer.string());
     }
     return train_new_tokenizer(spec, threads, options.log);
   }
   if (spec.tokenizer) {
-    return Tokenizer::load(spec.tokenizer->from);
+    return data::Tokenizer::load(spec.tokenizer->from);
   }
   if (!spec.model.from.empty() && fs::exists(fs::path(spec.model.from) / "tokenizer.json")) {
-    return Tokenizer::load(spec.model.from);
+    return data::Tokenizer::load(spec.model.from);
   }
-  return std::unique_ptr<Tokenizer>();
+  return std::unique_ptr<data::Tokenizer>();
 }
 
-Status check_vocabulary(const ModelSpec& model, const Tokenizer* tokenizer,
+Status check_vocabulary(const ModelSpec& model, const data::Tokenizer* tokenizer,
                         const LoadedRun& loaded) {
   if (model.vocab_size == 0) {
     return input_error(loaded.place_of("model"),
@@ -115,7 +115,7 @@ Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& o
 
 }  // namespace
 
-data::TextEncoder encoder_of(const Tokenizer* tokenizer) {
+data::TextEncoder encoder_of(const data::Tokenizer* tokenizer) {
   if (tokenizer == nullptr) {
     return {};
   }
@@ -148,12 +148,12 @@ Result<ModelSpec> resolve_model(const LoadedRun& loaded) {
   if (!model) {
     return model;
   }
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<data::Tokenizer> tokenizer;
   if (model->vocab_size == 0 && loaded.run.tokenizer &&
       loaded.run.tokenizer->train_vocab_size > 0) {
     model->vocab_size = loaded.run.tokenizer->train_vocab_size;
   } else if (model->vocab_size == 0) {
-    Result<std::unique_ptr<Tokenizer>> found = find_tokenizer(loaded.run, 1, {});
+    Result<std::unique_ptr<data::Tokenizer>> found = find_tokenizer(loaded.run, 1, {});
     if (!found) {
       return found.error();
     }
@@ -178,7 +178,7 @@ Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options
     return model.error();
   }
   setup.model = std::move(*model);
-  Result<std::unique_ptr<Tokenizer>> tokenizer =
+  Result<std::unique_ptr<data::Tokenizer>> tokenizer =
       find_tokenizer(loaded.run, setup.threads, options);
   if (!tokenizer) {
     return tokenizer.error();

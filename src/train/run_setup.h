@@ -22,7 +22,7 @@ struct RunSetup {
   RunSpec spec;
   ModelSpec model;
   std::filesystem::path weights = {};     // folder to load from; empty: initialised
-  std::unique_ptr<Tokenizer> tokenizer;   // null where data are tokens and none is named
+  std::unique_ptr<data::Tokenizer> tokenizer;   // null where data are tokens and none is named
   std::unique_ptr<data::Dataset> dataset;
   std::unique_ptr<data::SampleStream> training;
   std::unique_ptr<data::SampleStream> validation;  // null: there is none
@@ -47,7 +47,7 @@ Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options
 Result<ModelSpec> resolve_model(const LoadedRun& loaded);
 
 // What the preparation of data needs of a tokenizer, which outlives it; null: nothing is known.
-data::TextEncoder encoder_of(const Tokenizer* tokenizer);
+data::TextEncoder encoder_of(const data::Tokenizer* tokenizer);
 
 EngineSpec engine_spec(const RunSpec& spec, const ModelSpec& model);
 

@@ -16,7 +16,7 @@
 #include "optim/schedule.h"
 #include "spec/print.h"
 #include "spec/resume.h"
-#include "storage/file.h"
+#include "storage/safe_writer.h"
 #include "telemetry/resident.h"
 #include "telemetry/tensorboard.h"
 #include "train/evaluation.h"
@@ -155,8 +155,15 @@ Status Run::write_folder() {
   if (Status status = folder_.create(); !status) {
     return status;
   }
-  if (Status status = write_file(folder_.run_yaml(), print_run(setup_.spec)); !status) {
+  Result<SafeWriter> run_yaml = SafeWriter::create(folder_.run_yaml());
+  if (!run_yaml) {
+    return run_yaml.error();
+  }
+  if (Status status = run_yaml->append(print_run(setup_.spec)); !status) {
     return status;
+  }
+  if (Result<FileSummary> written = run_yaml->publish(); !written) {
+    return written.error();
   }
   if (setup_.tokenizer != nullptr) {
     if (Status status = setup_.tokenizer->save(folder_.path().string()); !status) {
