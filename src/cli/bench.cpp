@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kConfiguration =
     "model: {model_type: llama, vocab_size: 256, hidden_size: 64, intermediate_size: 64,\n"
     "        num_hidden_layers: 1, num_attention_heads: 1}\n"
-    "data: {sources: [{path: tokens.u16}]}\n"
+    "data: {sources: [{paths: [tokens.u16]}]}\n"
     "training: {steps: 1}\n";
 
 struct Flags {
