@@ -1,3 +1,5 @@
+#include "train/bench.h"
+
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +15,6 @@
 #include "cli/commands.h"
 #include "spec/read.h"
 #include "telemetry/trace_file.h"
-#include "train/bench.h"
 #include "train/run_setup.h"
 
 namespace cadre {
@@ -128,11 +129,10 @@ int run_train(const Flags& flags) {
     return report(spec.error());
   }
   const int threads = train::thread_count(flags.threads);
-  const train::BenchResult result =
-      train::bench_training(*spec, {.threads = threads,
-                                    .steps_min = flags.steps,
-                                    .seconds_min = flags.seconds,
-                                    .trace = !flags.trace.empty()});
+  const train::BenchResult result = train::bench_training(*spec, {.threads = threads,
+                                                                  .steps_min = flags.steps,
+                                                                  .seconds_min = flags.seconds,
+                                                                  .trace = !flags.trace.empty()});
   if (!flags.trace.empty()) {
     if (Status status = write_chrome_trace(flags.trace, result.ops); !status) {
       return report(status.error());
@@ -153,7 +153,8 @@ int run_train(const Flags& flags) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
-  const auto flags = std::make_shared<Flags>();  // shared with the callback, which outlives this call
+  const auto flags =
+      std::make_shared<Flags>();  // shared with the callback, which outlives this call
   CLI::App* const bench = app.add_subcommand("bench", "measure this machine");
   bench->require_subcommand(1);
   CLI::App* const command =

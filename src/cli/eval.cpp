@@ -35,9 +35,8 @@ struct Evaluated {
 
 Json to_json(const Evaluated& evaluated) {
   const double loss = evaluated.sums.loss / static_cast<double>(evaluated.sums.target_tokens);
-  Json json = {{"loss", loss},
-               {"perplexity", std::exp(loss)},
-               {"tokens", evaluated.sums.target_tokens}};
+  Json json = {
+      {"loss", loss}, {"perplexity", std::exp(loss)}, {"tokens", evaluated.sums.target_tokens}};
   // The text's bits over its bytes: comparable between tokenizers.
   json["bits_per_byte"] =
       evaluated.text_bytes > 0
@@ -59,7 +58,7 @@ DataSpec data_spec(const Flags& flags, const ModelSpec& model) {
 }
 
 Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const Flags& flags,
-                                                  const std::filesystem::path& folder) {
+                                                        const std::filesystem::path& folder) {
   if (!flags.tokenizer.empty()) {
     return data::Tokenizer::load(flags.tokenizer);
   }
@@ -150,9 +149,11 @@ int run(const Flags& flags) {
 }  // namespace
 
 void add_eval_command(CLI::App& app, int& exit_code) {
-  const auto flags = std::make_shared<Flags>();  // shared with the callback, which outlives this call
+  const auto flags =
+      std::make_shared<Flags>();  // shared with the callback, which outlives this call
   CLI::App* const command = app.add_subcommand("eval", "the loss of a model on data");
-  command->add_option("model", flags->model, "a Hugging Face folder, checkpoint or run")->required();
+  command->add_option("model", flags->model, "a Hugging Face folder, checkpoint or run")
+      ->required();
   command->add_option("--data", flags->data, "files, folders or globs")->required();
   command->add_option("--field", flags->field, "of JSONL objects");
   command->add_option("--tokenizer", flags->tokenizer, "if not the model's own");

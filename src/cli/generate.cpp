@@ -1,11 +1,10 @@
-#include "train/generation.h"
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
 #include "base/step_error.h"
 #include "cli/commands.h"
+#include "train/generation.h"
 #include "train/model_folder.h"
 #include "train/run_setup.h"
 
@@ -65,8 +64,8 @@ Status run_generate(Flags flags) {
   const auto positions = static_cast<int64_t>(prompt.size()) + flags.options.tokens;
   if (positions > model->max_position_embeddings) {
     return input_error("the prompt's ", prompt.size(), " tokens and --max-tokens ",
-                       flags.options.tokens, " exceed the model's ",
-                       model->max_position_embeddings, " positions");
+                       flags.options.tokens, " exceed the model's ", model->max_position_embeddings,
+                       " positions");
   }
   for (const int32_t id : prompt) {
     if (id >= model->vocab_size) {
@@ -101,9 +100,11 @@ Status run_generate(Flags flags) {
 }  // namespace
 
 void add_generate_command(CLI::App& app, int& exit_code) {
-  const auto flags = std::make_shared<Flags>();  // shared with the callback, which outlives this call
+  const auto flags =
+      std::make_shared<Flags>();  // shared with the callback, which outlives this call
   CLI::App* const command = app.add_subcommand("generate", "continue a text with a model");
-  command->add_option("model", flags->model, "a Hugging Face folder, checkpoint or run")->required();
+  command->add_option("model", flags->model, "a Hugging Face folder, checkpoint or run")
+      ->required();
   command->add_option("--prompt", flags->prompt, "the text to continue");
   command->add_option("--tokenizer", flags->tokenizer, "if not the model's own");
   command->add_option("--max-tokens", flags->options.tokens, "new tokens at most");

@@ -49,10 +49,9 @@ int run(const Flags& flags) {
   if (!model) {
     return report(model.error());
   }
-  const train::Rehearsal rehearsal =
-      train::rehearse(train::engine_spec(loaded->run, *model),
-                      {.target = detect_cpu_target(),
-                       .threads = train::thread_count(loaded->run.threads)});
+  const train::Rehearsal rehearsal = train::rehearse(
+      train::engine_spec(loaded->run, *model),
+      {.target = detect_cpu_target(), .threads = train::thread_count(loaded->run.threads)});
   if (flags.json) {
     std::printf("%s\n", to_json(rehearsal).dump().c_str());
   } else {
@@ -64,9 +63,9 @@ int run(const Flags& flags) {
 }  // namespace
 
 void add_plan_command(CLI::App& app, int& exit_code) {
-  const auto flags = std::make_shared<Flags>();  // shared with the callback, which outlives this call
-  CLI::App* const command =
-      app.add_subcommand("plan", "what a run will need, without running it");
+  const auto flags =
+      std::make_shared<Flags>();  // shared with the callback, which outlives this call
+  CLI::App* const command = app.add_subcommand("plan", "what a run will need, without running it");
   command->add_option("config", flags->config, "the run's YAML file")->required();
   command->add_option("--set", flags->read.set, "override a key: a.b=value")
       ->allow_extra_args(false);

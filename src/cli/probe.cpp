@@ -111,10 +111,12 @@ int run(const Flags& flags) {
 }  // namespace
 
 void add_probe_command(CLI::App& app, int& exit_code) {
-  const auto flags = std::make_shared<Flags>();  // shared with the callback, which outlives this call
+  const auto flags =
+      std::make_shared<Flags>();  // shared with the callback, which outlives this call
   CLI::App* const command =
       app.add_subcommand("probe", "loss, logits and gradients on given tokens");
-  command->add_option("model", flags->model, "a Hugging Face folder, checkpoint or run")->required();
+  command->add_option("model", flags->model, "a Hugging Face folder, checkpoint or run")
+      ->required();
   command->add_option("--tokens", flags->tokens, "{\"tokens\": [[...], ...]}")->required();
   command->add_option("--positions", flags->positions, "of sequence 0: 0,1,-1")->delimiter(',');
   command->add_flag("--gradients", flags->gradients, "of every parameter");

@@ -44,7 +44,8 @@ int run(const Flags& flags) {
 }  // namespace
 
 void add_train_command(CLI::App& app, int& exit_code) {
-  const auto flags = std::make_shared<Flags>();  // shared with the callback, which outlives this call
+  const auto flags =
+      std::make_shared<Flags>();  // shared with the callback, which outlives this call
   CLI::App* const command = app.add_subcommand("train", "train or fine-tune a model");
   command->add_option("config", flags->config, "the run's YAML file")->required();
   command->add_option("--set", flags->read.set, "override a key: a.b=value")

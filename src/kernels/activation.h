@@ -37,9 +37,9 @@ struct ActivationBackend {
 
 namespace cpu {
 extern const ActivationBackend kActivationPlain;
-extern const ActivationBackend kActivationSimd;    // NEON
-extern const ActivationBackend kActivationAvx2;    // these two on x86-64
+extern const ActivationBackend kActivationSimd;  // NEON
+extern const ActivationBackend kActivationAvx2;  // these two on x86-64
 extern const ActivationBackend kActivationAvx512;
-}
+}  // namespace cpu
 
 }  // namespace cadre::kernels

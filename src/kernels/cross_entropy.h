@@ -58,9 +58,9 @@ struct CrossEntropyBackend {
 
 namespace cpu {
 extern const CrossEntropyBackend kCrossEntropyPlain;
-extern const CrossEntropyBackend kCrossEntropySimd;    // NEON
-extern const CrossEntropyBackend kCrossEntropyAvx2;    // these two on x86-64
+extern const CrossEntropyBackend kCrossEntropySimd;  // NEON
+extern const CrossEntropyBackend kCrossEntropyAvx2;  // these two on x86-64
 extern const CrossEntropyBackend kCrossEntropyAvx512;
-}
+}  // namespace cpu
 
 }  // namespace cadre::kernels

@@ -49,9 +49,9 @@ struct ElementwiseBackend {
 
 namespace cpu {
 extern const ElementwiseBackend kElementwisePlain;
-extern const ElementwiseBackend kElementwiseSimd;    // NEON
-extern const ElementwiseBackend kElementwiseAvx2;    // these two on x86-64
+extern const ElementwiseBackend kElementwiseSimd;  // NEON
+extern const ElementwiseBackend kElementwiseAvx2;  // these two on x86-64
 extern const ElementwiseBackend kElementwiseAvx512;
-}
+}  // namespace cpu
 
 }  // namespace cadre::kernels

@@ -65,9 +65,9 @@ struct LayerNormBackend {
 
 namespace cpu {
 extern const LayerNormBackend kLayerNormPlain;
-extern const LayerNormBackend kLayerNormSimd;    // NEON
-extern const LayerNormBackend kLayerNormAvx2;    // these two on x86-64
+extern const LayerNormBackend kLayerNormSimd;  // NEON
+extern const LayerNormBackend kLayerNormAvx2;  // these two on x86-64
 extern const LayerNormBackend kLayerNormAvx512;
-}
+}  // namespace cpu
 
 }  // namespace cadre::kernels

@@ -107,8 +107,8 @@ struct OptimizerBackend {
 
 namespace cpu {
 extern const OptimizerBackend kOptimizerPlain;
-extern const OptimizerBackend kOptimizerSimd;    // NEON
-extern const OptimizerBackend kOptimizerAvx2;    // these two on x86-64
+extern const OptimizerBackend kOptimizerSimd;  // NEON
+extern const OptimizerBackend kOptimizerAvx2;  // these two on x86-64
 extern const OptimizerBackend kOptimizerAvx512;
 
 // A few numbers: the same on every CPU.

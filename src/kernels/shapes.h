@@ -25,9 +25,8 @@ inline void check_rows_alike(std::string_view op, ConstTensor x,
   check_packed_rows(op, x);
   for (const ConstTensor& other : others) {
     if (!other.empty()) {
-      CADRE_CHECK(other.shape == x.shape && other.dtype == x.dtype, op, ": ",
-                  name_of(other.dtype), " of shape ", other.shape, " beside ", name_of(x.dtype),
-                  " of shape ", x.shape);
+      CADRE_CHECK(other.shape == x.shape && other.dtype == x.dtype, op, ": ", name_of(other.dtype),
+                  " of shape ", other.shape, " beside ", name_of(x.dtype), " of shape ", x.shape);
       check_packed_rows(op, other);
     }
   }

@@ -14,10 +14,10 @@ namespace cadre::model {
 struct Batch {
   int64_t sequences = 0;        // B
   int64_t sequence_length = 0;  // S
-  ConstTensor token_T = {};          // i32
-  ConstTensor position_T = {};       // i32; restarts where a document does, if documents are kept apart
-  ConstTensor target_T = {};         // i32; kernels::kIgnoredTarget where there is none
-  ConstTensor start_BS = {};         // i32, first position of the document, or empty: one document each
+  ConstTensor token_T = {};     // i32
+  ConstTensor position_T = {};  // i32; restarts where a document does, if documents are kept apart
+  ConstTensor target_T = {};    // i32; kernels::kIgnoredTarget where there is none
+  ConstTensor start_BS = {};    // i32, first position of the document, or empty: one document each
 
   // Which random numbers dropout sees; `training` false: none is dropped.
   bool training = true;

@@ -102,13 +102,12 @@ void Optimizer::update(Context& context, const OptimizedParameter& options, Memb
 void Optimizer::muon_update(Context& context, const OptimizedParameter& options, Member& member,
                             float learning_rate) {
   const nn::Parameter& parameter = *options.parameter;
-  const OwnedTensor direction =
-      allocate(context.workspace, DType::kF32, parameter.master.shape);
+  const OwnedTensor direction = allocate(context.workspace, DType::kF32, parameter.master.shape);
   kernels::muon_momentum(context, direction, member.first, parameter.gradient, scale_1_,
                          static_cast<float>(spec_.muon_momentum), true);
   orthogonalise(context, direction, spec_.muon_newton_schulz_steps);
-  kernels::muon_apply(context, parameter.master, parameter.copy, direction, scale_1_,
-                      learning_rate, muon_scale(parameter.master.shape), options.weight_decay);
+  kernels::muon_apply(context, parameter.master, parameter.copy, direction, scale_1_, learning_rate,
+                      muon_scale(parameter.master.shape), options.weight_decay);
 }
 
 std::vector<StateTensor> Optimizer::state() {

@@ -1,7 +1,7 @@
 // Optimizer: moves every trainable parameter once a step, from its summed gradient.
 //
-// Matrices and vectors are told apart by role: with Muon, hidden matrices are orthogonalised and all
-// else is AdamW's. State is named after the parameter, so that checkpoints know what is whose.
+// Matrices and vectors are told apart by role: with Muon, hidden matrices are orthogonalised and
+// all else is AdamW's. State is named after the parameter, so that checkpoints know what is whose.
 
 #pragma once
 
@@ -49,7 +49,8 @@ class Optimizer {
   void step(Context& context, ConstTensor count_1, const StepOptions& options);
 
   ConstTensor norm_1() const { return norm_1_; }  // before clipping; NaN if not finite
-  // Squared norm of every parameter's summed gradient in the last step, in the order of parameters().
+  // Squared norm of every parameter's summed gradient in the last step, in the order of
+  // parameters().
   ConstTensor squared_P() const { return squared_P_; }
   const std::vector<OptimizedParameter>& parameters() const { return parameters_; }
 

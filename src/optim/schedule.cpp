@@ -37,9 +37,9 @@ double learning_rate_at(const ScheduleSpec& spec, int64_t step, int64_t total_st
     return peak * (spec.min_lr_ratio + (1.0 - spec.min_lr_ratio) * share);
   };
   const int64_t rest = total_steps - warmup;
-  const double t = rest > 0 ? std::min(1.0, static_cast<double>(step - warmup) /
-                                                static_cast<double>(rest))
-                            : 1.0;
+  const double t =
+      rest > 0 ? std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(rest))
+               : 1.0;
   switch (spec.kind) {
     case ScheduleKind::kConstant:
       return peak;

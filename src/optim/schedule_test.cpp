@@ -12,10 +12,8 @@ namespace {
 
 // 10 steps, 2 of warm-up, linear to 0 over the other 8: halves, then eighths.
 TEST(FieldCases, K1_WarmUpReachesThePeakAndDecayHasNoOffByOne) {
-  const ScheduleSpec spec{.kind = ScheduleKind::kLinear,
-                          .learning_rate = 1.0,
-                          .min_lr_ratio = 0.0,
-                          .warmup_steps = 2};
+  const ScheduleSpec spec{
+      .kind = ScheduleKind::kLinear, .learning_rate = 1.0, .min_lr_ratio = 0.0, .warmup_steps = 2};
   EXPECT_EQ(learning_rate_at(spec, 0, 10), 0.5);
   EXPECT_EQ(learning_rate_at(spec, 1, 10), 1.0);
   for (int64_t step = 2; step < 10; ++step) {
@@ -31,10 +29,8 @@ TEST(FieldCases, K1_WarmUpReachesThePeakAndDecayHasNoOffByOne) {
 
 // The rates that the golden models were trained with: 3 steps up, cosine to a tenth.
 TEST(FieldCases, K2_TheRateIsAClosedFormOfTheStep) {
-  const ScheduleSpec spec{.kind = ScheduleKind::kCosine,
-                          .learning_rate = 1e-3,
-                          .min_lr_ratio = 0.1,
-                          .warmup_steps = 3};
+  const ScheduleSpec spec{
+      .kind = ScheduleKind::kCosine, .learning_rate = 1e-3, .min_lr_ratio = 0.1, .warmup_steps = 3};
   for (int64_t step = 9; step >= 0; --step) {  // any order: nothing is carried along
     const auto s = static_cast<double>(step);
     const double expected =

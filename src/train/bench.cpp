@@ -54,14 +54,13 @@ FillBatch random_tokens(const EngineSpec& spec, int64_t step) {
                         .stream = static_cast<uint64_t>(micro_batch)};
     const auto vocabulary = static_cast<uint64_t>(spec.model.vocab_size);
     const auto token = [&](size_t index) {
-      return static_cast<int32_t>(
-          (random_word_at(key, static_cast<int64_t>(index)) * vocabulary) >> 32);
+      return static_cast<int32_t>((random_word_at(key, static_cast<int64_t>(index)) * vocabulary) >>
+                                  32);
     };
     for (size_t i = 0; i < batch.tokens.size(); ++i) {
       batch.tokens[i] = token(i);
       batch.targets[i] = token(i + 1);
-      batch.positions[i] =
-          static_cast<int32_t>(static_cast<int64_t>(i) % spec.sequence_length);
+      batch.positions[i] = static_cast<int32_t>(static_cast<int64_t>(i) % spec.sequence_length);
       batch.starts[i] = 0;
     }
   };
@@ -106,15 +105,15 @@ BenchResult bench_training(const EngineSpec& spec, const BenchOptions& options) 
   const int64_t faults_before = page_faults();
   std::vector<double> seconds;
   double total = 0.0;
-  while (static_cast<int64_t>(seconds.size()) < options.steps_min ||
-         total < options.seconds_min) {
+  while (static_cast<int64_t>(seconds.size()) < options.steps_min || total < options.seconds_min) {
     const double start = now_seconds();
     run_step();
     seconds.push_back(now_seconds() - start);
     total += seconds.back();
   }
   result.page_faults = page_faults() - faults_before;
-  result.peak_flops_per_second = std::max(peak_before, kernels::measure_peak_flops(engine.context()));
+  result.peak_flops_per_second =
+      std::max(peak_before, kernels::measure_peak_flops(engine.context()));
   std::ranges::nth_element(seconds, seconds.begin() + static_cast<int64_t>(seconds.size() / 2));
   result.seconds_per_step = seconds[seconds.size() / 2];
   const auto tokens = static_cast<double>(spec.training.micro_batch_size * spec.sequence_length *

@@ -37,9 +37,9 @@ struct BenchResult {
   double peak_flops_per_second = 0.0;  // fp32 FMA, the better of before and after
   Ledger ledger;
   int64_t resident_bytes = 0;
-  int64_t page_faults = 0;           // in the timed steps
+  int64_t page_faults = 0;              // in the timed steps
   double first_step_end_seconds = 0.0;  // on the steady clock
-  std::vector<TimedOp> ops;          // of one step, if it was traced
+  std::vector<TimedOp> ops;             // of one step, if it was traced
 };
 
 BenchResult bench_training(const EngineSpec& spec, const BenchOptions& options);

@@ -13,9 +13,8 @@ EvaluationSums evaluate_stream(Engine& engine, data::SampleStream& stream,
   }
   EvaluationSums sums;
   for (int64_t index = 0; index < batches; ++index) {
-    engine.evaluate(sums, [&](const HostBatch& host) {
-      stream.fill(index * batch, as_data_batch(host));
-    });
+    engine.evaluate(
+        sums, [&](const HostBatch& host) { stream.fill(index * batch, as_data_batch(host)); });
   }
   return sums;
 }

@@ -15,15 +15,15 @@ struct ModelFolderOptions {
   Precision precision = Precision::kFp32;
   Purpose purpose = Purpose::kInference;
   int64_t batch_size = 1;
-  int64_t sequence_length = 0;  // 0: the model's max_position_embeddings
+  int64_t sequence_length = 0;   // 0: the model's max_position_embeddings
   int64_t sample_positions = 0;  // for generate; 0: none
   bool whole_logits = false;     // for probe: logits of every position
   bool separate_documents = false;
   int threads = 1;
 };
 
-// The model of a Hugging Face folder or of one of our checkpoints. `folder` may be a run folder: then
-// it is its newest complete checkpoint.
+// The model of a Hugging Face folder or of one of our checkpoints. `folder` may be a run folder:
+// then it is its newest complete checkpoint.
 Result<std::filesystem::path> find_model_folder(const std::filesystem::path& folder);
 
 Result<ModelSpec> read_model_spec(const std::filesystem::path& folder);

@@ -101,8 +101,8 @@ Result<ProbeTokens> read_probe_tokens(const Json& json, std::string_view source,
       tokens.targets.insert(tokens.targets.end(), row->begin() + 1, row->end());
       continue;
     }
-    Result<std::vector<int32_t>> targets = read_row(
-        json["targets"][b], concat(source, ": targets[", b, "]"), vocab_size, true);
+    Result<std::vector<int32_t>> targets =
+        read_row(json["targets"][b], concat(source, ": targets[", b, "]"), vocab_size, true);
     if (!targets) {
       return targets.error();
     }

@@ -13,7 +13,7 @@ namespace cadre::train {
 
 struct ProbeTokens {
   int64_t sequences = 0;
-  int64_t length = 0;           // of the inputs: one less than what was given
+  int64_t length = 0;                // of the inputs: one less than what was given
   std::vector<int32_t> inputs = {};  // [sequences, length]
   std::vector<int32_t> targets = {};
 };
@@ -24,7 +24,8 @@ Result<ProbeTokens> read_probe_tokens(const Json& json, std::string_view source,
                                       int64_t vocab_size);
 
 struct ProbeOptions {
-  std::vector<int64_t> positions = {};  // of sequence 0 whose logits are shown; negative: from the end
+  std::vector<int64_t> positions =
+      {};  // of sequence 0 whose logits are shown; negative: from the end
   bool gradients = false;
 };
 

@@ -42,8 +42,8 @@ void Progress::show(const StepMetrics& metrics) {
   const bool first = first_step_ < 0;
   first_step_ = first ? metrics.step : first_step_;
   const double elapsed = std::chrono::duration<double>(now - last_line_).count();
-  if (first || metrics.step == options_.total_steps || metrics.validation_loss ||
-      metrics.skipped || elapsed >= options_.seconds_between_lines) {
+  if (first || metrics.step == options_.total_steps || metrics.validation_loss || metrics.skipped ||
+      elapsed >= options_.seconds_between_lines) {
     std::fputs((line(metrics) + "\n").c_str(), options_.stream);
     std::fflush(options_.stream);
     last_line_ = now;

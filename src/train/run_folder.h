@@ -17,7 +17,8 @@ namespace cadre::train {
 
 class RunFolder {
  public:
-  // Refuses a folder in which another process trains, or that cannot be written to. Creates nothing.
+  // Refuses a folder in which another process trains, or that cannot be written to. Creates
+  // nothing.
   static Result<RunFolder> find(const std::filesystem::path& folder);
 
   // Creates what is missing and takes the lock, if find() could not yet.

@@ -29,22 +29,23 @@ Result<ModelSpec> read_model(const LoadedRun& loaded) {
   return model::read_model_config(*config, (fs::path(source.from) / "config.json").string());
 }
 
-Result<std::unique_ptr<data::Tokenizer>> train_new_tokenizer(const RunSpec& spec, int threads, Log* log) {
+Result<std::unique_ptr<data::Tokenizer>> train_new_tokenizer(const RunSpec& spec, int threads,
+                                                             Log* log) {
   Result<data::TextSource> text = data::text_of(spec.data.sources);
   if (!text) {
     return text.error();
   }
   if (log != nullptr) {
-    log->info("train", concat("training the tokenizer vocab_size=",
-                              spec.tokenizer->train_vocab_size));
+    log->info("train",
+              concat("training the tokenizer vocab_size=", spec.tokenizer->train_vocab_size));
   }
-  return data::train_tokenizer(*text, {.vocab_size = spec.tokenizer->train_vocab_size,
-                                 .threads = threads});
+  return data::train_tokenizer(
+      *text, {.vocab_size = spec.tokenizer->train_vocab_size, .threads = threads});
 }
 
 // Null where none is named and none is needed.
 Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const RunSpec& spec, int threads,
-                                                  const SetupOptions& options) {
+                                                        const SetupOptions& options) {
   if (spec.tokenizer && spec.tokenizer->train_vocab_size > 0) {
     if (fs::exists(options.trained_tokenizer)) {
       return data::Tokenizer::load(options.trained_tokenizer.string());
@@ -106,9 +107,8 @@ Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& o
   } else {
     const double samples =
         *training.epochs * static_cast<double>(setup.training->samples_per_epoch());
-    setup.total_steps =
-        std::max<int64_t>(1, std::llround(std::ceil(
-                                 samples / static_cast<double>(setup.samples_per_step()) - 1e-9)));
+    setup.total_steps = std::max<int64_t>(
+        1, std::llround(std::ceil(samples / static_cast<double>(setup.samples_per_step()) - 1e-9)));
   }
   return {};
 }

@@ -21,8 +21,8 @@ namespace cadre::train {
 struct RunSetup {
   RunSpec spec;
   ModelSpec model;
-  std::filesystem::path weights = {};     // folder to load from; empty: initialised
-  std::unique_ptr<data::Tokenizer> tokenizer;   // null where data are tokens and none is named
+  std::filesystem::path weights = {};          // folder to load from; empty: initialised
+  std::unique_ptr<data::Tokenizer> tokenizer;  // null where data are tokens and none is named
   std::unique_ptr<data::Dataset> dataset;
   std::unique_ptr<data::SampleStream> training;
   std::unique_ptr<data::SampleStream> validation;  // null: there is none

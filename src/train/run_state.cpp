@@ -27,8 +27,8 @@ Result<RunState> read_run_state(const Json& json, std::string_view source) {
   if (!json.is_object() || json.value("version", Json()) != Json(kVersion)) {
     return input_error(source, "/trainer_state.json: is not of version ", kVersion);
   }
-  for (const char* key : {"step", "samples", "tokens", "optimizer_updates", "bad_steps",
-                          "good_steps"}) {
+  for (const char* key :
+       {"step", "samples", "tokens", "optimizer_updates", "bad_steps", "good_steps"}) {
     if (!is_count(json, key)) {
       return input_error(source, "/trainer_state.json: ", key, " is missing or no count");
     }

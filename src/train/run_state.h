@@ -16,10 +16,10 @@ namespace cadre::train {
 inline constexpr size_t kLossWindow = 64;  // losses that the running median is taken of
 
 struct RunState {
-  int64_t step = 0;       // steps done
-  int64_t samples = 0;    // of the training stream that have been used: the number of the next one
+  int64_t step = 0;     // steps done
+  int64_t samples = 0;  // of the training stream that have been used: the number of the next one
   int64_t tokens = 0;
-  int64_t bad_steps = 0;  // that were skipped, in a row
+  int64_t bad_steps = 0;    // that were skipped, in a row
   double loss_scale = 0.0;  // fp16; 0: none
   int64_t good_steps = 0;   // fp16: since the scale last changed
   std::deque<double> recent_losses = {};

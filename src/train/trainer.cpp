@@ -89,9 +89,8 @@ class Run {
         setup_(std::move(setup)),
         log_(log),
         options_(options),
-        progress_({.stream = stdout,
-                   .json = options.log_json,
-                   .total_steps = setup_.total_steps}) {}
+        progress_({.stream = stdout, .json = options.log_json, .total_steps = setup_.total_steps}) {
+  }
 
   Status prepare(const std::optional<CheckpointInfo>& checkpoint);
   Result<RunEnd> train();
@@ -132,9 +131,9 @@ class Run {
 Status Run::make_engine() {
   const EngineSpec spec = engine_spec(setup_.spec, setup_.model);
   const Target target = detect_cpu_target();
-  rehearsal_ = rehearse(spec, {.target = target,
-                               .threads = setup_.threads,
-                               .sample_positions = sample_positions(setup_)});
+  rehearsal_ = rehearse(
+      spec,
+      {.target = target, .threads = setup_.threads, .sample_positions = sample_positions(setup_)});
   const int64_t available = available_memory_bytes();
   if (available > 0 && rehearsal_.ledger.total() > available) {
     return input_error("the run needs ", readable_bytes(rehearsal_.ledger.total()),
@@ -196,8 +195,7 @@ Status Run::resume(const CheckpointInfo& checkpoint) {
     loss_scale_->restore(state_.loss_scale, state_.good_steps);
   }
   log_.info("train", fmt::format("resumed path=\"{}\" step={} samples={}",
-                                 checkpoint.path.filename().string(), state_.step,
-                                 state_.samples));
+                                 checkpoint.path.filename().string(), state_.step, state_.samples));
   return {};
 }
 
@@ -276,8 +274,7 @@ Result<bool> Run::settle_bad_step(const StepInput& input, const StepResult& resu
                        std::isfinite(result.loss) ? "gradient" : "loss",
                        engine_->first_not_finite(input, fill));
   }
-  const std::string message =
-      fmt::format("step {}: {} ({})", state_.step + 1, what, samples());
+  const std::string message = fmt::format("step {}: {} ({})", state_.step + 1, what, samples());
   ++state_.bad_steps;
   if (training.on_bad_step == OnBadStep::kSkip && state_.bad_steps <= training.bad_steps_max) {
     progress_.end_line();
@@ -298,8 +295,7 @@ Status Run::one_step() {
   const TrainingSpec& training = setup_.spec.training;
   const StepInput input{
       .step = state_.step,
-      .learning_rate =
-          optim::learning_rate_at(training.schedule, state_.step, setup_.total_steps),
+      .learning_rate = optim::learning_rate_at(training.schedule, state_.step, setup_.total_steps),
       .loss_scale = loss_scale_ ? static_cast<float>(loss_scale_->value()) : 1.0f};
   const FillBatch fill_batch = fill();
   StepResult result = engine_->accumulate(input, fill_batch, training.gradient_accumulation_steps);
@@ -359,9 +355,8 @@ std::optional<double> Run::evaluate() {
   if (setup_.validation == nullptr) {
     return std::nullopt;
   }
-  const EvaluationSums sums =
-      evaluate_stream(*engine_, *setup_.validation,
-                      {.batches_max = setup_.spec.training.eval_batches_max});
+  const EvaluationSums sums = evaluate_stream(
+      *engine_, *setup_.validation, {.batches_max = setup_.spec.training.eval_batches_max});
   if (sums.target_tokens == 0) {
     return std::nullopt;
   }
@@ -401,8 +396,8 @@ Status Run::save() {
   if (setup_.spec.checkpoint.save_optimizer) {
     contents.optimizer = optimizer_tensors(*engine_);
   }
-  contents.config = model::write_model_config(
-      setup_.model, torch_dtype_of(setup_.spec.training.precision));
+  contents.config =
+      model::write_model_config(setup_.model, torch_dtype_of(setup_.spec.training.precision));
   contents.trainer_state = write_run_state(state_, engine_->optimizer().updates());
   contents.files = files_of_checkpoint(setup_, folder_);
   Result<SavedCheckpoint> saved = save_checkpoint(folder_.checkpoints(), state_.step, contents);
@@ -489,7 +484,8 @@ Result<std::optional<CheckpointInfo>> find_checkpoint(const RunFolder& folder,
   }
   Result<std::optional<CheckpointInfo>> newest = newest_complete(folder.checkpoints(), note);
   if (newest && newest->has_value() && options.resume == TrainOptions::Resume::kNever) {
-    return input_error("run folder ", folder.path().string(), ": has checkpoints of an earlier run, ",
+    return input_error("run folder ", folder.path().string(),
+                       ": has checkpoints of an earlier run, ",
                        "and --resume never would mix them with the new one's; choose another "
                        "--output or remove the folder");
   }
@@ -538,8 +534,8 @@ Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options) {
   for (const std::string& note : loaded.notes) {
     log.info("spec", note);
   }
-  const fs::path tokenizer = checkpoint->has_value() ? (*checkpoint)->path / "tokenizer.json"
-                                                     : fs::path();
+  const fs::path tokenizer =
+      checkpoint->has_value() ? (*checkpoint)->path / "tokenizer.json" : fs::path();
   Result<RunSetup> setup = set_up_run(loaded, {.trained_tokenizer = tokenizer, .log = &log});
   if (!setup) {
     return setup.error();

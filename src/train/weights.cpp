@@ -18,8 +18,7 @@ LoadOptions tolerated(const Engine& engine, const CheckpointReader& reader) {
   }
   const ModelSpec& model = engine.spec().model;
   if (model.tie_word_embeddings) {
-    options.may_be_left_over.push_back(
-        model::family_of(model).tensor_name(model::Role::kHead, 0));
+    options.may_be_left_over.push_back(model::family_of(model).tensor_name(model::Role::kHead, 0));
   }
   return options;
 }
@@ -68,8 +67,8 @@ Status load_weights(Engine& engine, const std::filesystem::path& folder) {
   const model::Family& family = model::family_of(engine.spec().model);
   std::vector<WantedTensor> list;
   for (const nn::Parameter& parameter : engine.store().parameters()) {
-    list.push_back(wanted(name_in(*reader, family, parameter.spec.name), parameter,
-                          parameter.stored()));
+    list.push_back(
+        wanted(name_in(*reader, family, parameter.spec.name), parameter, parameter.stored()));
   }
   if (Status status = reader->load(list, tolerated(engine, *reader)); !status) {
     return status;
@@ -118,8 +117,8 @@ std::vector<SavedTensor> optimizer_tensors(Engine& engine) {
   std::vector<SavedTensor> list;
   for (const nn::Parameter& parameter : engine.store().parameters()) {
     if (is_narrow(engine) && !parameter.master.empty()) {
-      list.push_back(saved("master/" + parameter.spec.name, DType::kF32, parameter,
-                           parameter.master));
+      list.push_back(
+          saved("master/" + parameter.spec.name, DType::kF32, parameter, parameter.master));
     }
   }
   for (const optim::StateTensor& state : engine.optimizer().state()) {

@@ -17,8 +17,8 @@ namespace cadre::train {
 // left over or of another shape is refused by name, and nothing is changed then.
 Status load_weights(Engine& engine, const std::filesystem::path& folder);
 
-// Reads parameters (fp32 masters where there are any), optimizer state and the count of updates from
-// a checkpoint of ours.
+// Reads parameters (fp32 masters where there are any), optimizer state and the count of updates
+// from a checkpoint of ours.
 Status load_checkpoint(Engine& engine, const std::filesystem::path& checkpoint,
                        const Json& trainer_state);
 
