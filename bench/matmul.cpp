@@ -81,6 +81,13 @@ void fill(const Tensor& t) {
   }
 }
 
+std::string name_of_product(const LayerShape& layer, Pass pass, DType dtype) {
+  const char* const passes[] = {"y", "dx", "dw"};
+  return std::string(layer.model) + " M" + std::to_string(layer.M) + " N" +
+         std::to_string(layer.N) + " K" + std::to_string(layer.K) + " " +
+         std::string(name_of(dtype)) + " " + passes[static_cast<int>(pass)];
+}
+
 // y = x w^T, dx = dy w, dw += dy^T x
 Product product_of(const LayerShape& layer, Pass pass, DType dtype, Arena& arena,
                    std::vector<OwnedTensor>& owners) {
@@ -92,16 +99,14 @@ Product product_of(const LayerShape& layer, Pass pass, DType dtype, Arena& arena
   const Tensor x = make(layer.M, layer.K, dtype);
   const Tensor w = make(layer.N, layer.K, dtype);
   const Tensor y = make(layer.M, layer.N, dtype);
-  const std::string sizes = std::string(layer.model) + " M" + std::to_string(layer.M) + " N" +
-                            std::to_string(layer.N) + " K" + std::to_string(layer.K) + " " +
-                            std::string(name_of(dtype));
+  const std::string name = name_of_product(layer, pass, dtype);
   switch (pass) {
     case Pass::kForward:
-      return {sizes + " y", y, x, w.transposed(), false};
+      return {name, y, x, w.transposed(), false};
     case Pass::kBackwardInput:
-      return {sizes + " dx", x, y, w, false};
+      return {name, x, y, w, false};
     default:
-      return {sizes + " dw", make(layer.N, layer.K, DType::kF32), y.transposed(), x, true};
+      return {name, make(layer.N, layer.K, DType::kF32), y.transposed(), x, true};
   }
 }
 
@@ -233,10 +238,9 @@ void run(const Arguments& arguments) {
     }
     for (const DType dtype : {DType::kF32, DType::kBf16}) {
       for (const Pass pass : {Pass::kForward, Pass::kBackwardInput, Pass::kBackwardWeight}) {
-        std::vector<OwnedTensor> owners;
-        const Product product = product_of(layer, pass, dtype, tensors, owners);
-        if (product.name.find(arguments.filter) != std::string::npos) {
-          measure(context, product, arguments);
+        if (name_of_product(layer, pass, dtype).find(arguments.filter) != std::string::npos) {
+          std::vector<OwnedTensor> owners;
+          measure(context, product_of(layer, pass, dtype, tensors, owners), arguments);
         }
       }
     }

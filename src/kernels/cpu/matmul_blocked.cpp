@@ -18,7 +18,9 @@ namespace {
 constexpr int64_t kPackedBytesMax = int64_t{4} << 20;  // of a block of A, of B, or of staged sums
 constexpr int64_t kTileBytesOfB = int64_t{384} << 10;  // stays in L2 while panels of A pass by
 constexpr int64_t kTilePanelsOfA = 4;
-constexpr int64_t kTilesMin = 48;  // enough to keep threads busy to the end
+constexpr int64_t kPackedTogether = 4;  // panels
+constexpr int64_t kLinesInTurn = 32;    // even: pairs stay together
+constexpr int64_t kTilesMin = 48;       // enough to keep threads busy to the end
 constexpr int64_t kBlockUnits = 1024;
 constexpr int64_t kUnstagedUnitsMax = 2304;  // a sum kept in registers needs no staging
 
@@ -217,13 +219,16 @@ class BlockedProduct {
   }
 
   void pack(bool with_b) {
-    const int64_t panels_b = with_b ? end_b_ - first_b_ : 0;
-    const int64_t panels_a = plan_.packs_a && !plan_.tiles_pack_a() ? end_a_ - first_a_ : 0;
-    context_.threads.run(panels_b + panels_a, [&](int64_t item, int) {
-      if (item < panels_b) {
-        pack_b(first_b_ + item);
+    const int64_t groups_b = with_b ? divide_up(end_b_ - first_b_, kPackedTogether) : 0;
+    const bool with_a = plan_.packs_a && !plan_.tiles_pack_a();
+    const int64_t groups_a = with_a ? divide_up(end_a_ - first_a_, kPackedTogether) : 0;
+    context_.threads.run(groups_b + groups_a, [&](int64_t group, int) {
+      if (group < groups_b) {
+        const int64_t q = first_b_ + group * kPackedTogether;
+        pack_b(q, std::min(q + kPackedTogether, end_b_));
       } else {
-        pack_a(first_a_ + item - panels_b);
+        const int64_t p = first_a_ + (group - groups_b) * kPackedTogether;
+        pack_a(p, std::min(p + kPackedTogether, end_a_));
       }
     });
   }
@@ -241,9 +246,7 @@ class BlockedProduct {
 
   void multiply_tile(int64_t first_p, int64_t end_p, int64_t first_q, int64_t end_q) {
     if (plan_.tiles_pack_a()) {
-      for (int64_t p = first_p; p < end_p; ++p) {
-        pack_a(p);
-      }
+      pack_a(first_p, end_p);
     }
     for (int64_t q = first_q; q < end_q; ++q) {
       std::array<float, kPanelColumnsMax> start{};
@@ -285,25 +288,50 @@ class BlockedProduct {
         {.first = {row_of(p), first_k()}, .size = {row_of(p + 1) - row_of(p), block_k()}});
   }
 
-  void pack_a(int64_t p) const {
-    const ConstTensor panel = panel_of_a(p);
-    const auto unit = static_cast<size_t>(plan_.unit);
-    if (plan_.a_along_k) {
-      kernels_.pack_rows[unit](packed_a(p), plan_.a_line_bytes, lines_of(panel, true));
-    } else {
-      kernels_.pack_across[unit](packed_a(p), panel.shape[0], lines_of(panel, false));
+  // Panels that lie side by side are packed in turns where lines run across K: a line is long, a
+  // panel takes a few bytes of each, and what it leaves is in the cache for the next panel.
+  template <typename PackLines>
+  void pack_in_turns(int64_t first, int64_t end, const PackLines& pack_lines) const {
+    for (int64_t k = 0; k < block_k(); k += kLinesInTurn) {
+      for (int64_t panel = first; panel < end; ++panel) {
+        pack_lines(panel, k, std::min(kLinesInTurn, block_k() - k));
+      }
     }
   }
 
-  void pack_b(int64_t q) const {
-    const ConstTensor panel = task_.b_KN.slice(
+  void pack_a(int64_t first, int64_t end) const {
+    const auto unit = static_cast<size_t>(plan_.unit);
+    if (plan_.a_along_k) {
+      for (int64_t p = first; p < end; ++p) {
+        kernels_.pack_rows[unit](packed_a(p), plan_.a_line_bytes, lines_of(panel_of_a(p), true));
+      }
+      return;
+    }
+    pack_in_turns(first, end, [&](int64_t p, int64_t k, int64_t count) {
+      const ConstTensor part = panel_of_a(p).columns(k, count);
+      const int64_t width = part.shape[0];
+      kernels_.pack_across[unit](packed_a(p) + k / plan_.per_unit * width * kUnitBytes, width,
+                                 lines_of(part, false));
+    });
+  }
+
+  ConstTensor panel_of_b(int64_t q) const {
+    return task_.b_KN.slice(
         {.first = {first_k(), q * kernels_.columns}, .size = {block_k(), columns_of(q)}});
+  }
+
+  void pack_b(int64_t first, int64_t end) const {
     const auto unit = static_cast<size_t>(plan_.unit);
     if (plan_.b_along_k) {
-      kernels_.pack_transposed[unit](packed_b(q), lines_of(panel, false));
-    } else {
-      kernels_.pack_across[unit](packed_b(q), kernels_.columns, lines_of(panel, true));
+      for (int64_t q = first; q < end; ++q) {
+        kernels_.pack_transposed[unit](packed_b(q), lines_of(panel_of_b(q), false));
+      }
+      return;
     }
+    pack_in_turns(first, end, [&](int64_t q, int64_t k, int64_t count) {
+      kernels_.pack_across[unit](packed_b(q) + k / plan_.per_unit * kernels_.columns * kUnitBytes,
+                                 kernels_.columns, lines_of(panel_of_b(q).rows(k, count), true));
+    });
   }
 
   PanelProduct product_of(int64_t p, int64_t q, const float* start) const {

@@ -230,6 +230,8 @@ hn::Vec<Words> units_across(const std::byte* line, const std::byte* next, int64_
   }
 }
 
+constexpr int64_t kLinesAhead = 16;
+
 template <typename Unit>
 void pack_across(std::byte* packed, int64_t width, const Lines& source) {
   auto* to = reinterpret_cast<uint32_t*>(packed);
@@ -241,6 +243,12 @@ void pack_across(std::byte* packed, int64_t width, const Lines& source) {
     const bool whole = k + Unit::kPerUnit <= source.lines;
     const std::byte* const next = Unit::kPerUnit == 2 && whole ? line + source.line_bytes : nullptr;
     const std::byte* const last = next == nullptr ? line : next;
+    // Each line may lie in a page of its own, which the processor does not foresee.
+    for (int64_t ahead = kLinesAhead; ahead < kLinesAhead + Unit::kPerUnit; ++ahead) {
+      __builtin_prefetch(line + ahead * source.line_bytes);
+      __builtin_prefetch(line + ahead * source.line_bytes + source.length * Unit::kElementBytes -
+                         1);
+    }
     int64_t i = 0;
     for (; whole && i < source.length && last + (i + kLanes) * Unit::kElementBytes <= end;
          i += kLanes) {
