@@ -7,6 +7,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -47,18 +48,30 @@ void multiply_rows(const PanelProduct& product) {
   }
   const std::byte* a = product.a;
   const auto* b = reinterpret_cast<const float*>(product.b);
-  for (int64_t u = 0; u < product.units; ++u) {
-    const __m512bh left = as_pairs(_mm512_loadu_ps(b));
-    const __m512bh right = as_pairs(_mm512_loadu_ps(b + kLanes));
+  const std::byte* soon = product.soon;
+  for (int64_t u = 0; u < product.units;) {
+    int64_t end = product.units;
+    if (soon != nullptr) {
+      end = std::min(u + kUnitsOfLine, end);
 #pragma GCC unroll 16
-    for (int64_t i = 0; i < kHeight; ++i) {
-      const __m512bh row =
-          as_pairs(_mm512_set1_ps(*reinterpret_cast<const float*>(a + i * product.a_row_bytes)));
-      sums[i][0] = _mm512_dpbf16_ps(sums[i][0], row, left);
-      sums[i][1] = _mm512_dpbf16_ps(sums[i][1], row, right);
+      for (int64_t i = 0; i < kHeight; ++i) {
+        __builtin_prefetch(soon + i * product.a_row_bytes, 0, 2);
+      }
+      soon += kUnitsOfLine * kUnitBytes;
     }
-    a += product.a_unit_bytes;
-    b += kVectors * kLanes;
+    for (; u < end; ++u) {
+      const __m512bh left = as_pairs(_mm512_loadu_ps(b));
+      const __m512bh right = as_pairs(_mm512_loadu_ps(b + kLanes));
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < kHeight; ++i) {
+        const __m512bh row =
+            as_pairs(_mm512_set1_ps(*reinterpret_cast<const float*>(a + i * product.a_row_bytes)));
+        sums[i][0] = _mm512_dpbf16_ps(sums[i][0], row, left);
+        sums[i][1] = _mm512_dpbf16_ps(sums[i][1], row, right);
+      }
+      a += product.a_unit_bytes;
+      b += kVectors * kLanes;
+    }
   }
 #pragma GCC unroll 16
   for (int64_t i = 0; i < kHeight; ++i) {

@@ -248,6 +248,9 @@ class BlockedProduct {
     if (plan_.tiles_pack_a()) {
       pack_a(first_p, end_p);
     }
+    // The first pass over rows that are far away waits for them, unless they are asked for while
+    // the panel before is multiplied. If threads take turns, this is the next tile of this one.
+    const int64_t start_of_next = end_p + (context_.threads.threads() - 1) * plan_.tile_panels_a;
     for (int64_t q = first_q; q < end_q; ++q) {
       std::array<float, kPanelColumnsMax> start{};
       if (!task_.bias_N.empty() && first_unit_ == 0) {
@@ -257,7 +260,8 @@ class BlockedProduct {
         }
       }
       for (int64_t p = first_p; p < end_p; ++p) {
-        multiply_panels(p, q, start.data());
+        const int64_t soon = q > first_q ? end_a_ : p + 1 < end_p ? p + 1 : start_of_next;
+        multiply_panels(p, q, start.data(), soon);
       }
     }
   }
@@ -351,8 +355,11 @@ class BlockedProduct {
     return product;
   }
 
-  void multiply_panels(int64_t p, int64_t q, const float* start) const {
+  void multiply_panels(int64_t p, int64_t q, const float* start, int64_t soon) const {
     PanelProduct product = product_of(p, q, start);
+    if (soon < end_a_ && plan_.a_along_k && !plan_.tiles_pack_a()) {
+      product.soon = plan_.packs_a ? packed_a(soon) : panel_of_a(soon).data;
+    }
     const Tensor c = task_.c_MN.slice(
         {.first = {row_of(p), q * kernels_.columns}, .size = {product.rows, columns_of(q)}});
     const bool adds_to_c = task_.store == Store::kAdd;

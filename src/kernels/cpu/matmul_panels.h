@@ -15,6 +15,7 @@
 namespace cadre::kernels::cpu {
 
 inline constexpr int64_t kUnitBytes = 4;
+inline constexpr int64_t kUnitsOfLine = 16;  // of a line of the cache
 inline constexpr int64_t kPanelRowsMax = 14;
 inline constexpr int64_t kPanelColumnsMax = 32;
 
@@ -42,6 +43,8 @@ struct PanelProduct {
   int64_t c_row_bytes = 0;
   int64_t rows = 0;
   Output output = Output::kOverwriteF32;
+  // Rows like those of `a` that will be read soon, from lines in memory that run along K; or null.
+  const std::byte* soon = nullptr;
 };
 
 // Part of an operand, seen as lines that are adjacent in memory: `lines` of them, `length` elements

@@ -4,6 +4,7 @@
 // Vectors whose width is not known when compiling cannot be kept in arrays; arm64 uses NEON.
 #define HWY_DISABLED_TARGETS (HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -65,23 +66,35 @@ void multiply_rows(const PanelProduct& product) {
   }
   const std::byte* a = product.a;
   const auto* b = reinterpret_cast<const float*>(product.b);
-  for (int64_t u = 0; u < product.units; ++u) {
-    Vector columns[kVectors];
-    HWY_UNROLL(4)
-    for (int64_t j = 0; j < kVectors; ++j) {
-      columns[j] = hn::LoadU(kFloats, b + j * kLanes);
+  const std::byte* soon = product.soon;
+  for (int64_t u = 0; u < product.units;) {
+    int64_t end = product.units;
+    if (soon != nullptr) {
+      end = std::min(u + kUnitsOfLine, end);
+      HWY_UNROLL(16)
+      for (int64_t i = 0; i < kHeight; ++i) {
+        __builtin_prefetch(soon + i * product.a_row_bytes, 0, 2);
+      }
+      soon += kUnitsOfLine * kUnitBytes;
     }
-    HWY_UNROLL(16)
-    for (int64_t i = 0; i < kHeight; ++i) {
-      const Vector row =
-          hn::Set(kFloats, *reinterpret_cast<const float*>(a + i * product.a_row_bytes));
+    for (; u < end; ++u) {
+      Vector columns[kVectors];
       HWY_UNROLL(4)
       for (int64_t j = 0; j < kVectors; ++j) {
-        sums[i][j] = hn::MulAdd(row, columns[j], sums[i][j]);
+        columns[j] = hn::LoadU(kFloats, b + j * kLanes);
       }
+      HWY_UNROLL(16)
+      for (int64_t i = 0; i < kHeight; ++i) {
+        const Vector row =
+            hn::Set(kFloats, *reinterpret_cast<const float*>(a + i * product.a_row_bytes));
+        HWY_UNROLL(4)
+        for (int64_t j = 0; j < kVectors; ++j) {
+          sums[i][j] = hn::MulAdd(row, columns[j], sums[i][j]);
+        }
+      }
+      a += product.a_unit_bytes;
+      b += kColumns;
     }
-    a += product.a_unit_bytes;
-    b += kColumns;
   }
   const bool adds = product.output == Output::kAddF32;
   HWY_UNROLL(16)
