@@ -124,14 +124,15 @@ Plan make_plan(const MatmulTask& task, const PanelKernels& kernels) {
   plan.b_panel_bytes = plan.block_units * kernels.columns * kUnitBytes;
   plan.block_panels_b =
       even_part(plan.panels_b, kPackedBytesMax / std::max<int64_t>(plan.b_panel_bytes, 1));
-  // An odd number of cache lines, so that packed rows do not collide; and room for the vector that
-  // packing across K may write over the end.
+  // An odd number of cache lines, so that packed rows do not collide.
   plan.a_line_bytes = (align_up(plan.block_units * kUnitBytes) / kAlignment | 1) * kAlignment;
-  plan.a_panel_bytes = kernels.rows * plan.a_line_bytes + kAlignment;
+  plan.a_panel_bytes = plan.a_along_k
+                           ? kernels.rows * plan.a_line_bytes
+                           : align_up(kernels.packed_rows * plan.block_units * kUnitBytes);
   plan.staged_row_bytes = plan.block_panels_b * kernels.columns * kUnitBytes;
   int64_t most = plan.panels_a;
   if (plan.packs_a) {
-    most = std::min(most, kPackedBytesMax / plan.a_panel_bytes);
+    most = std::min(most, kPackedBytesMax / std::max<int64_t>(plan.a_panel_bytes, 1));
   }
   if (plan.stages) {
     most = std::min(most, kPackedBytesMax / (plan.staged_row_bytes * kernels.rows));
@@ -276,12 +277,15 @@ class BlockedProduct {
     return std::min(block_units_ * plan_.per_unit, task_.a_MK.shape[1] - first_k());
   }
 
-  static Lines lines_of(ConstTensor view, bool along_rows) {
-    const int lines = along_rows ? 0 : 1;
-    return {.data = view.data,
-            .line_bytes = view.strides[lines] * bytes_of(view.dtype),
-            .lines = view.shape[lines],
-            .length = view.shape[1 - lines]};
+  // `lines` is the dimension of `part` that counts lines; the other runs along them.
+  static Lines lines_of(ConstTensor part, int lines, ConstTensor operand) {
+    const int64_t last =
+        (operand.shape[0] - 1) * operand.strides[0] + (operand.shape[1] - 1) * operand.strides[1];
+    return {.data = part.data,
+            .line_bytes = part.strides[lines] * bytes_of(part.dtype),
+            .lines = part.shape[lines],
+            .length = part.shape[1 - lines],
+            .readable = operand.data + (last + 1) * bytes_of(part.dtype)};
   }
 
   std::byte* packed_a(int64_t p) const { return packed_a_ + (p - first_a_) * plan_.a_panel_bytes; }
@@ -307,15 +311,16 @@ class BlockedProduct {
     const auto unit = static_cast<size_t>(plan_.unit);
     if (plan_.a_along_k) {
       for (int64_t p = first; p < end; ++p) {
-        kernels_.pack_rows[unit](packed_a(p), plan_.a_line_bytes, lines_of(panel_of_a(p), true));
+        kernels_.pack_rows[unit](packed_a(p), plan_.a_line_bytes,
+                                 lines_of(panel_of_a(p), 0, task_.a_MK));
       }
       return;
     }
     pack_in_turns(first, end, [&](int64_t p, int64_t k, int64_t count) {
       const ConstTensor part = panel_of_a(p).columns(k, count);
-      const int64_t width = part.shape[0];
+      const int64_t width = kernels_.packed_rows;
       kernels_.pack_across[unit](packed_a(p) + k / plan_.per_unit * width * kUnitBytes, width,
-                                 lines_of(part, false));
+                                 lines_of(part, 1, task_.a_MK));
     });
   }
 
@@ -328,13 +333,14 @@ class BlockedProduct {
     const auto unit = static_cast<size_t>(plan_.unit);
     if (plan_.b_along_k) {
       for (int64_t q = first; q < end; ++q) {
-        kernels_.pack_transposed[unit](packed_b(q), lines_of(panel_of_b(q), false));
+        kernels_.pack_transposed[unit](packed_b(q), lines_of(panel_of_b(q), 1, task_.b_KN));
       }
       return;
     }
     pack_in_turns(first, end, [&](int64_t q, int64_t k, int64_t count) {
       kernels_.pack_across[unit](packed_b(q) + k / plan_.per_unit * kernels_.columns * kUnitBytes,
-                                 kernels_.columns, lines_of(panel_of_b(q).rows(k, count), true));
+                                 kernels_.columns,
+                                 lines_of(panel_of_b(q).rows(k, count), 0, task_.b_KN));
     });
   }
 
@@ -350,7 +356,7 @@ class BlockedProduct {
     if (plan_.packs_a) {
       product.a = packed_a(p);
       product.a_row_bytes = plan_.a_along_k ? plan_.a_line_bytes : kUnitBytes;
-      product.a_unit_bytes = plan_.a_along_k ? kUnitBytes : panel.shape[0] * kUnitBytes;
+      product.a_unit_bytes = plan_.a_along_k ? kUnitBytes : kernels_.packed_rows * kUnitBytes;
     }
     return product;
   }

@@ -54,10 +54,12 @@ struct Lines {
   int64_t line_bytes = 0;  // from a line to the next
   int64_t lines = 0;
   int64_t length = 0;
+  const std::byte* readable = nullptr;  // the end of the operand: vectors may reach up to it
 };
 
 struct PanelKernels {
   int64_t rows = 0;
+  int64_t packed_rows = 0;  // of a panel packed across K: filled up to whole vectors
   int64_t columns = 0;
 
   // Multiplies panels of f32. Not for Output::kOverwriteBf16.
@@ -70,7 +72,7 @@ struct PanelKernels {
   // Lines along K stay lines: line i begins at packed + i * packed_line_bytes.
   void (*pack_rows[kUnits])(std::byte* packed, int64_t packed_line_bytes, const Lines& source);
   // Lines across K (one per k, `length` rows or columns of the panel): unit u of the panel begins
-  // at packed + u * width * kUnitBytes. May write up to a vector more than that.
+  // at packed + u * width * kUnitBytes. What is between length and width is undefined.
   void (*pack_across[kUnits])(std::byte* packed, int64_t width, const Lines& source);
   // Lines along K become units across K, `columns` wide. Columns after the last line are undefined.
   void (*pack_transposed[kUnits])(std::byte* packed, const Lines& source);

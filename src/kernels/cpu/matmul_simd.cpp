@@ -236,8 +236,11 @@ uint32_t unit_across(const std::byte* line, const std::byte* next, int64_t i) {
 template <typename Unit>
 hn::Vec<Words> units_across(const std::byte* line, const std::byte* next, int64_t i) {
   if constexpr (Unit::kPerUnit == 2) {
-    const auto high = Bf16Unit::load(kWords, next + i * 2);
-    return hn::Or(hn::ShiftRight<16>(Bf16Unit::load(kWords, line + i * 2)), high);
+    const hn::Rebind<uint16_t, Words> halves;
+    const auto load = [&](const std::byte* from) HWY_ATTR {
+      return hn::PromoteTo(kWords, hn::LoadU(halves, reinterpret_cast<const uint16_t*>(from)));
+    };
+    return hn::Or(load(line + i * 2), hn::ShiftLeft<16>(load(next + i * 2)));
   } else {
     return Unit::load(kWords, line + i * Unit::kElementBytes);
   }
@@ -248,9 +251,6 @@ constexpr int64_t kLinesAhead = 16;
 template <typename Unit>
 void pack_across(std::byte* packed, int64_t width, const Lines& source) {
   auto* to = reinterpret_cast<uint32_t*>(packed);
-  // A vector may reach over the end of a line, into the next one, but not over the end of the last.
-  const std::byte* const end =
-      source.data + (source.lines - 1) * source.line_bytes + source.length * Unit::kElementBytes;
   for (int64_t k = 0; k < source.lines; k += Unit::kPerUnit) {
     const std::byte* const line = source.data + k * source.line_bytes;
     const bool whole = k + Unit::kPerUnit <= source.lines;
@@ -263,7 +263,8 @@ void pack_across(std::byte* packed, int64_t width, const Lines& source) {
                          1);
     }
     int64_t i = 0;
-    for (; whole && i < source.length && last + (i + kLanes) * Unit::kElementBytes <= end;
+    for (;
+         whole && i < source.length && last + (i + kLanes) * Unit::kElementBytes <= source.readable;
          i += kLanes) {
       hn::StoreU(units_across<Unit>(line, next, i), kWords, to + i);
     }
@@ -330,6 +331,7 @@ void pack_transposed(std::byte* packed, const Lines& source) {
 
 constexpr PanelKernels kPanels{
     .rows = kRows,
+    .packed_rows = (kRows + kLanes - 1) / kLanes * kLanes,
     .columns = kColumns,
     .multiply = multiply,
     .pack_rows = {pack_rows<FloatUnit>, pack_rows<Bf16Unit>, pack_rows<F16Unit>,
