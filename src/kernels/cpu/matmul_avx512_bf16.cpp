@@ -54,10 +54,10 @@ void multiply_rows(const PanelProduct& product) {
     if (soon != nullptr) {
       end = std::min(u + kUnitsOfLine, end);
 #pragma GCC unroll 16
-      for (int64_t i = 0; i < kHeight; ++i) {
-        __builtin_prefetch(soon + i * product.a_row_bytes, 0, 2);
+      for (int64_t i = 0; i < kUnitsOfLine; ++i) {
+        __builtin_prefetch(soon + i * product.soon_step_bytes, 0, 2);
       }
-      soon += kUnitsOfLine * kUnitBytes;
+      soon += product.soon_stride_bytes;
     }
     for (; u < end; ++u) {
       const __m512bh left = as_pairs(_mm512_loadu_ps(b));

@@ -18,10 +18,11 @@ namespace {
 constexpr int64_t kPackedBytesMax = int64_t{4} << 20;  // of a block of A, of B, or of staged sums
 constexpr int64_t kTileBytesOfB = int64_t{384} << 10;  // stays in L2 while panels of A pass by
 constexpr int64_t kTilePanelsOfA = 4;
-constexpr int64_t kPackedTogether = 4;  // panels
-constexpr int64_t kLinesInTurn = 32;    // even: pairs stay together
-constexpr int64_t kTilesMin = 48;       // enough to keep threads busy to the end
-constexpr int64_t kBlockUnits = 1024;
+constexpr int64_t kPackedTogether = 4;                       // panels
+constexpr int64_t kLinesInTurn = 32;                         // even: pairs stay together
+constexpr int64_t kTilePackedBytesMax = int64_t{528} << 10;  // of the stack
+constexpr int64_t kTilesMin = 24;  // enough to keep threads busy to the end
+constexpr int64_t kBlockUnits = 768;
 constexpr int64_t kUnstagedUnitsMax = 2304;  // a sum kept in registers needs no staging
 
 int64_t divide_up(int64_t a, int64_t b) {
@@ -39,8 +40,9 @@ struct Plan {
   bool a_along_k = false;  // lines of A in memory run along K
   bool b_along_k = false;  // lines of B in memory run along K
   bool packs_a = false;
-  bool stages = false;  // sums wait in the workspace between blocks of K: c is too narrow
-  int64_t units = 0;    // of all of K
+  bool tiles_pack_a = false;  // by itself: a tile is as wide as the block of B
+  bool stages = false;        // sums wait in the workspace between blocks of K: c is too narrow
+  int64_t units = 0;          // of all of K
   int64_t block_units = 0;
   int64_t panels_a = 0;
   int64_t panels_b = 0;
@@ -54,11 +56,11 @@ struct Plan {
   int64_t staged_row_bytes = 0;
   int64_t staged_bytes = 0;
 
-  int64_t packed_a_bytes() const { return packs_a ? block_panels_a * a_panel_bytes : 0; }
+  int64_t packed_a_bytes() const {
+    return packs_a && !tiles_pack_a ? block_panels_a * a_panel_bytes : 0;
+  }
   int64_t packed_b_bytes() const { return block_panels_b * b_panel_bytes; }
   int64_t workspace_bytes() const { return packed_a_bytes() + packed_b_bytes() + staged_bytes; }
-  // Each panel of A meets one tile only, which may as well pack it.
-  bool tiles_pack_a() const { return packs_a && tile_panels_b >= block_panels_b; }
 };
 
 Unit unit_of(DType dtype, const PanelKernels& kernels) {
@@ -89,6 +91,16 @@ bool must_pack_a(const Plan& plan, ConstTensor a_MK) {
 
 // Smaller tiles where the product is small.
 void cut_tiles(Plan& plan) {
+  const int64_t packable = kTilePackedBytesMax / std::max<int64_t>(plan.a_panel_bytes, 1);
+  if (plan.tiles_pack_a) {
+    plan.tile_panels_b = plan.block_panels_b;
+    plan.tile_panels_a = std::min({kTilePanelsOfA, packable, plan.block_panels_a});
+    while (divide_up(plan.block_panels_a, plan.tile_panels_a) < kTilesMin &&
+           plan.tile_panels_a > 1) {
+      plan.tile_panels_a = divide_up(plan.tile_panels_a, 2);
+    }
+    return;
+  }
   plan.tile_panels_b = std::clamp<int64_t>(kTileBytesOfB / std::max<int64_t>(plan.b_panel_bytes, 1),
                                            1, plan.block_panels_b);
   plan.tile_panels_b = even_part(plan.block_panels_b, plan.tile_panels_b);
@@ -130,8 +142,10 @@ Plan make_plan(const MatmulTask& task, const PanelKernels& kernels) {
                            ? kernels.rows * plan.a_line_bytes
                            : align_up(kernels.packed_rows * plan.block_units * kUnitBytes);
   plan.staged_row_bytes = plan.block_panels_b * kernels.columns * kUnitBytes;
+  plan.tiles_pack_a = plan.packs_a && plan.a_panel_bytes <= kTilePackedBytesMax &&
+                      (plan.panels_a >= kTilesMin / 2 || plan.block_panels_b <= kTilePanelsOfA);
   int64_t most = plan.panels_a;
-  if (plan.packs_a) {
+  if (plan.packs_a && !plan.tiles_pack_a) {
     most = std::min(most, kPackedBytesMax / std::max<int64_t>(plan.a_panel_bytes, 1));
   }
   if (plan.stages) {
@@ -181,6 +195,15 @@ void finish_tile(const Tensor& c_MN, const float* tile, int64_t tile_row, bool a
   }
 }
 
+// Panels [first, end) of A times those of B.
+struct Tile {
+  int64_t first_p = 0;
+  int64_t end_p = 0;
+  int64_t first_q = 0;
+  int64_t end_q = 0;
+  std::byte* packed_a = nullptr;  // of panel first_p, if A is packed
+};
+
 class BlockedProduct {
  public:
   BlockedProduct(Context& context, const MatmulTask& task, const PanelKernels& kernels,
@@ -221,7 +244,7 @@ class BlockedProduct {
 
   void pack(bool with_b) {
     const int64_t groups_b = with_b ? divide_up(end_b_ - first_b_, kPackedTogether) : 0;
-    const bool with_a = plan_.packs_a && !plan_.tiles_pack_a();
+    const bool with_a = plan_.packs_a && !plan_.tiles_pack_a;
     const int64_t groups_a = with_a ? divide_up(end_a_ - first_a_, kPackedTogether) : 0;
     context_.threads.run(groups_b + groups_a, [&](int64_t group, int) {
       if (group < groups_b) {
@@ -229,7 +252,8 @@ class BlockedProduct {
         pack_b(q, std::min(q + kPackedTogether, end_b_));
       } else {
         const int64_t p = first_a_ + (group - groups_b) * kPackedTogether;
-        pack_a(p, std::min(p + kPackedTogether, end_a_));
+        pack_a(packed_a_ + (p - first_a_) * plan_.a_panel_bytes, p,
+               std::min(p + kPackedTogether, end_a_));
       }
     });
   }
@@ -237,22 +261,30 @@ class BlockedProduct {
   void multiply() {
     const int64_t tiles_a = divide_up(end_a_ - first_a_, plan_.tile_panels_a);
     const int64_t tiles_b = divide_up(end_b_ - first_b_, plan_.tile_panels_b);
-    context_.threads.run(tiles_a * tiles_b, [&](int64_t tile, int) {
-      const int64_t p = first_a_ + tile % tiles_a * plan_.tile_panels_a;
-      const int64_t q = first_b_ + tile / tiles_a * plan_.tile_panels_b;
-      multiply_tile(p, std::min(p + plan_.tile_panels_a, end_a_), q,
-                    std::min(q + plan_.tile_panels_b, end_b_));
+    context_.threads.run(tiles_a * tiles_b, [&](int64_t index, int) {
+      Tile tile;
+      tile.first_p = first_a_ + index % tiles_a * plan_.tile_panels_a;
+      tile.end_p = std::min(tile.first_p + plan_.tile_panels_a, end_a_);
+      tile.first_q = first_b_ + index / tiles_a * plan_.tile_panels_b;
+      tile.end_q = std::min(tile.first_q + plan_.tile_panels_b, end_b_);
+      tile.packed_a = packed_a_ + (tile.first_p - first_a_) * plan_.a_panel_bytes;
+      if (plan_.tiles_pack_a) {
+        pack_and_multiply(tile);
+      } else {
+        multiply_tile(tile);
+      }
     });
   }
 
-  void multiply_tile(int64_t first_p, int64_t end_p, int64_t first_q, int64_t end_q) {
-    if (plan_.tiles_pack_a()) {
-      pack_a(first_p, end_p);
-    }
-    // The first pass over rows that are far away waits for them, unless they are asked for while
-    // the panel before is multiplied. If threads take turns, this is the next tile of this one.
-    const int64_t start_of_next = end_p + (context_.threads.threads() - 1) * plan_.tile_panels_a;
-    for (int64_t q = first_q; q < end_q; ++q) {
+  void pack_and_multiply(Tile& tile) const {
+    alignas(kAlignment) std::byte packed[kTilePackedBytesMax];
+    tile.packed_a = packed;
+    pack_a(packed, tile.first_p, tile.end_p);
+    multiply_tile(tile);
+  }
+
+  void multiply_tile(const Tile& tile) const {
+    for (int64_t q = tile.first_q; q < tile.end_q; ++q) {
       std::array<float, kPanelColumnsMax> start{};
       if (!task_.bias_N.empty() && first_unit_ == 0) {
         const int64_t first_column = q * kernels_.columns;
@@ -260,10 +292,45 @@ class BlockedProduct {
           start[static_cast<size_t>(j)] = load(task_.bias_N, first_column + j);
         }
       }
-      for (int64_t p = first_p; p < end_p; ++p) {
-        const int64_t soon = q > first_q ? end_a_ : p + 1 < end_p ? p + 1 : start_of_next;
-        multiply_panels(p, q, start.data(), soon);
+      for (int64_t p = tile.first_p; p < tile.end_p; ++p) {
+        PanelProduct product = product_of(tile, p, q);
+        product.start = start.data();
+        ask_for_soon(product, tile, p, q);
+        multiply_panels(product, p, q);
       }
+    }
+  }
+
+  // What is read for the first time comes from far away, and is waited for unless it was asked for
+  // before: the next panel of A, or of the tile after this one, if threads take turns.
+  void ask_for_soon(PanelProduct& product, const Tile& tile, int64_t p, int64_t q) const {
+    const int64_t pass = q - tile.first_q;
+    const int64_t next_tile = plan_.tile_panels_a * context_.threads.threads();
+    int64_t soon = p + next_tile;
+    if (!plan_.tiles_pack_a) {
+      soon = p + 1 < tile.end_p ? p + 1 : tile.first_p + next_tile;
+    }
+    if (soon >= end_a_ || (plan_.packs_a && !plan_.tiles_pack_a)) {
+      return;
+    }
+    const ConstTensor panel = panel_of_a(soon);
+    const int64_t element = bytes_of(panel.dtype);
+    if (plan_.a_along_k) {
+      if (pass == 0) {
+        product.soon = panel.data;
+        product.soon_step_bytes = panel.strides[0] * element;
+        product.soon_stride_bytes = kUnitsOfLine * plan_.per_unit * element;
+      }
+      return;
+    }
+    // Lines across K are shorter than two of the cache: first where they begin, then where they
+    // end.
+    const int64_t line_bytes = panel.strides[1] * element;
+    if (pass < 2 * plan_.per_unit) {
+      product.soon = panel.data + pass % plan_.per_unit * line_bytes;
+      product.soon += pass < plan_.per_unit ? 0 : panel.shape[0] * element - 1;
+      product.soon_step_bytes = plan_.per_unit * line_bytes;
+      product.soon_stride_bytes = kUnitsOfLine * plan_.per_unit * line_bytes;
     }
   }
 
@@ -288,7 +355,6 @@ class BlockedProduct {
             .readable = operand.data + (last + 1) * bytes_of(part.dtype)};
   }
 
-  std::byte* packed_a(int64_t p) const { return packed_a_ + (p - first_a_) * plan_.a_panel_bytes; }
   std::byte* packed_b(int64_t q) const { return packed_b_ + (q - first_b_) * plan_.b_panel_bytes; }
 
   ConstTensor panel_of_a(int64_t p) const {
@@ -307,11 +373,11 @@ class BlockedProduct {
     }
   }
 
-  void pack_a(int64_t first, int64_t end) const {
+  void pack_a(std::byte* packed, int64_t first, int64_t end) const {
     const auto unit = static_cast<size_t>(plan_.unit);
     if (plan_.a_along_k) {
       for (int64_t p = first; p < end; ++p) {
-        kernels_.pack_rows[unit](packed_a(p), plan_.a_line_bytes,
+        kernels_.pack_rows[unit](packed + (p - first) * plan_.a_panel_bytes, plan_.a_line_bytes,
                                  lines_of(panel_of_a(p), 0, task_.a_MK));
       }
       return;
@@ -319,8 +385,9 @@ class BlockedProduct {
     pack_in_turns(first, end, [&](int64_t p, int64_t k, int64_t count) {
       const ConstTensor part = panel_of_a(p).columns(k, count);
       const int64_t width = kernels_.packed_rows;
-      kernels_.pack_across[unit](packed_a(p) + k / plan_.per_unit * width * kUnitBytes, width,
-                                 lines_of(part, 1, task_.a_MK));
+      std::byte* const to =
+          packed + (p - first) * plan_.a_panel_bytes + k / plan_.per_unit * width * kUnitBytes;
+      kernels_.pack_across[unit](to, width, lines_of(part, 1, task_.a_MK));
     });
   }
 
@@ -344,28 +411,24 @@ class BlockedProduct {
     });
   }
 
-  PanelProduct product_of(int64_t p, int64_t q, const float* start) const {
+  PanelProduct product_of(const Tile& tile, int64_t p, int64_t q) const {
     const ConstTensor panel = panel_of_a(p);
     PanelProduct product{.a = panel.data,
                          .a_row_bytes = panel.strides[0] * bytes_of(panel.dtype),
                          .a_unit_bytes = kUnitBytes,
                          .b = packed_b(q),
                          .units = block_units_,
-                         .start = start,
                          .rows = panel.shape[0]};
     if (plan_.packs_a) {
-      product.a = packed_a(p);
+      product.a = tile.packed_a + (p - tile.first_p) * plan_.a_panel_bytes;
       product.a_row_bytes = plan_.a_along_k ? plan_.a_line_bytes : kUnitBytes;
       product.a_unit_bytes = plan_.a_along_k ? kUnitBytes : kernels_.packed_rows * kUnitBytes;
     }
     return product;
   }
 
-  void multiply_panels(int64_t p, int64_t q, const float* start, int64_t soon) const {
-    PanelProduct product = product_of(p, q, start);
-    if (soon < end_a_ && plan_.a_along_k && !plan_.tiles_pack_a()) {
-      product.soon = plan_.packs_a ? packed_a(soon) : panel_of_a(soon).data;
-    }
+  // Sends the product where it belongs.
+  void multiply_panels(PanelProduct& product, int64_t p, int64_t q) const {
     const Tensor c = task_.c_MN.slice(
         {.first = {row_of(p), q * kernels_.columns}, .size = {product.rows, columns_of(q)}});
     const bool adds_to_c = task_.store == Store::kAdd;

@@ -43,8 +43,11 @@ struct PanelProduct {
   int64_t c_row_bytes = 0;
   int64_t rows = 0;
   Output output = Output::kOverwriteF32;
-  // Rows like those of `a` that will be read soon, from lines in memory that run along K; or null.
+  // Memory that will be read soon, asked for meanwhile; or null. For every kUnitsOfLine units: as
+  // many lines of the cache, soon_step_bytes apart, then soon_stride_bytes further.
   const std::byte* soon = nullptr;
+  int64_t soon_step_bytes = 0;
+  int64_t soon_stride_bytes = 0;
 };
 
 // Part of an operand, seen as lines that are adjacent in memory: `lines` of them, `length` elements

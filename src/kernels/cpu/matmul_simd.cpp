@@ -72,10 +72,10 @@ void multiply_rows(const PanelProduct& product) {
     if (soon != nullptr) {
       end = std::min(u + kUnitsOfLine, end);
       HWY_UNROLL(16)
-      for (int64_t i = 0; i < kHeight; ++i) {
-        __builtin_prefetch(soon + i * product.a_row_bytes, 0, 2);
+      for (int64_t i = 0; i < kUnitsOfLine; ++i) {
+        __builtin_prefetch(soon + i * product.soon_step_bytes, 0, 2);
       }
-      soon += kUnitsOfLine * kUnitBytes;
+      soon += product.soon_stride_bytes;
     }
     for (; u < end; ++u) {
       Vector columns[kVectors];
