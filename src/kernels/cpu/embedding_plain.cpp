@@ -9,7 +9,8 @@
 namespace cadre::kernels::cpu {
 namespace {
 
-constexpr int64_t kColumnsPerTile = 128;
+// A row of the table belongs to one tile, by its number.
+constexpr int64_t kBackwardTiles = 16;
 
 template <typename Element>
 void forward_rows(Context& context, Tensor x_TD, ConstTensor table_VD, ConstTensor id_T,
@@ -38,23 +39,23 @@ void forward_rows(Context& context, Tensor x_TD, ConstTensor table_VD, ConstTens
   });
 }
 
-// A tile is a range of columns: each adds all tokens in their order, so that no two threads add to
-// one row at once and a row that many tokens share is summed the same way every time.
+// A tile goes through all tokens in their order and adds those whose row is its own, so that no two
+// threads add to one row at once and a row that many tokens share is summed the same way every
+// time.
 template <typename Element>
-void backward_columns(Context& context, Tensor dtable_VD, ConstTensor dx_TD, ConstTensor id_T,
-                      int64_t first_row) {
+void backward_rows(Context& context, Tensor dtable_VD, ConstTensor dx_TD, ConstTensor id_T,
+                   int64_t first_row) {
   const Rows dtable(dtable_VD);
   const ConstRows dx_rows(dx_TD);
   const int32_t* const id = id_T.begin<int32_t>();
   const int64_t width = dx_rows.width(0);
-  const RowTiles tiles{.rows = width, .rows_per_tile = kColumnsPerTile};
-  context.threads.run(tiles.count(), [&](int64_t tile, int) {
+  context.threads.run(kBackwardTiles, [&](int64_t tile, int) {
     for (int64_t t = 0; t < dx_rows.count(); ++t) {
       const int64_t v = id[t] - first_row;
-      if (0 <= v && v < dtable.count()) {
+      if (0 <= v && v < dtable.count() && v % kBackwardTiles == tile) {
         float* const sums = reinterpret_cast<float*>(dtable.row(v));
         const std::byte* const dx = dx_rows.row(t);
-        for (int64_t d = tiles.first(tile); d < tiles.end(tile); ++d) {
+        for (int64_t d = 0; d < width; ++d) {
           sums[d] += load<Element>(dx, d);
         }
       }
@@ -72,7 +73,7 @@ void forward(Context& context, Tensor x_TD, ConstTensor table_VD, ConstTensor id
 void backward(Context& context, Tensor dtable_VD, ConstTensor dx_TD, ConstTensor id_T,
               int64_t first_row) {
   with_element(dx_TD.dtype, [&]<typename Element>(Element) {
-    backward_columns<Element>(context, dtable_VD, dx_TD, id_T, first_row);
+    backward_rows<Element>(context, dtable_VD, dx_TD, id_T, first_row);
   });
 }
 

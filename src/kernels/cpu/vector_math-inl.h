@@ -35,6 +35,7 @@ using Vector = hn::Vec<Floats>;
 constexpr Floats kFloats;
 constexpr Words kWords;
 constexpr Halves kHalves;
+constexpr HWY_FULL(uint16_t) kWordHalves;
 constexpr Float16s kFloat16s;
 constexpr int64_t kLanes = HWY_LANES(float);
 
@@ -66,13 +67,13 @@ struct Codec<Bf16> {
   // To nearest, ties to even; a NaN stays one.
   static HWY_INLINE void store(Vector value, std::byte* to) {
     const auto bits = hn::BitCast(kWords, value);
-    const auto upper = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(upper, hn::Set(kWords, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(kWords, 0x7FFF))));
-    const auto quiet = hn::Or(upper, hn::Set(kWords, 0x40));
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(kWords, 1));
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(kWords, 0x7FFF)), odd);
     const auto is_nan = hn::RebindMask(kWords, hn::IsNaN(value));
-    hn::StoreU(hn::TruncateTo(kHalves, hn::IfThenElse(is_nan, quiet, rounded)), kHalves,
-               reinterpret_cast<uint16_t*>(to));
+    const auto quiet = hn::Or(bits, hn::Set(kWords, 0x400000));
+    const auto result = hn::BitCast(kWordHalves, hn::IfThenElse(is_nan, quiet, rounded));
+    const auto upper = hn::LowerHalf(kHalves, hn::ConcatOdd(kWordHalves, result, result));
+    hn::StoreU(upper, kHalves, reinterpret_cast<uint16_t*>(to));
   }
 };
 
@@ -151,17 +152,21 @@ HWY_INLINE float sum_of(Vector value) {
   return hn::GetLane(hn::SumOfLanes(kFloats, value));
 }
 
-// e^x within 1.1 units in the last place. Below -86.99 it is 0 (never subnormal: those are slow),
-// above 88.73 infinite; a NaN stays one.
+// e^x within 1.1 units in the last place, up to 88.37; beyond it is infinite. Below -87.7 it is 0.
+// A NaN stays one.
 //
 //   x = n log(2) + r, |r| <= log(2)/2;  e^x = 2^n (1 + r + r^2 q(r))
 //
 // q interpolates (e^r - 1 - r) / r^2 in the Chebyshev points of the interval.
 HWY_INLINE Vector exponential(Vector x) {
-  const Vector below = hn::Min(hn::Set(kFloats, 89.0f), x);  // in this order a NaN gets through
-  const Vector n = hn::Round(hn::Mul(below, hn::Set(kFloats, 1.44269504088896341f)));
+  // In this order of operands a NaN gets through.
+  const Vector inside = hn::Max(hn::Set(kFloats, -88.0f), hn::Min(hn::Set(kFloats, 89.0f), x));
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits.
+  const Vector magic = hn::Set(kFloats, 12582912.0f);
+  const Vector shifted = hn::MulAdd(inside, hn::Set(kFloats, 1.44269504088896341f), magic);
+  const Vector n = hn::Sub(shifted, magic);
   // log(2) in two parts; n times the first is exact.
-  Vector r = hn::NegMulAdd(n, hn::Set(kFloats, 0.693359375f), below);
+  Vector r = hn::NegMulAdd(n, hn::Set(kFloats, 0.693359375f), inside);
   r = hn::NegMulAdd(n, hn::Set(kFloats, -2.12194440054690583e-4f), r);
   Vector q = hn::MulAdd(hn::Set(kFloats, 0.0013926213466332444f), r,
                         hn::Set(kFloats, 0.008363202971575855f));
@@ -169,13 +174,9 @@ HWY_INLINE Vector exponential(Vector x) {
   q = hn::MulAdd(q, r, hn::Set(kFloats, 0.16666576845993977f));
   q = hn::MulAdd(q, r, hn::Set(kFloats, 0.5f));
   const Vector p = hn::Add(hn::Set(kFloats, 1.0f), hn::MulAdd(hn::Mul(r, r), q, r));
-  // 2^n as 2 * 2^(n-1): 2^128 is not a float, but e^88.7 is one.
-  const auto exponent = hn::Add(hn::ConvertTo(hn::RebindToSigned<Words>(), n),
-                                hn::Set(hn::RebindToSigned<Words>(), 126));
-  const Vector power = hn::BitCast(kFloats, hn::ShiftLeft<23>(exponent));
-  const Vector result = hn::Mul(hn::Add(p, p), power);
-  const auto vanishes = hn::Lt(x, hn::Set(kFloats, -86.99f));
-  return hn::IfThenElse(vanishes, hn::Zero(kFloats), result);
+  // n = -127 makes 0 and n = 128 infinity.
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(kWords, shifted));
+  return hn::Mul(p, hn::BitCast(kFloats, hn::Add(exponent, hn::Set(kWords, 0x3F800000))));
 }
 
 //   1 / (1 + e^-x)
