@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "data/tokenizer/growth_budget.h"
 #include "data/tokenizer/json_members.h"
 #include "data/tokenizer/pattern.h"
 #include "data/tokenizer/utf8.h"
@@ -114,6 +115,9 @@ class Parser {
     if (fused_ || strip_at_start > 0) {
       members.fail(concat(members.place(), ": only Strip is supported behind Fuse"));
     }
+    if (!budget_.spend(step.content.size())) {
+      members.fail(concat(members.place(), ": too many steps, or they make a text too long"));
+    }
     steps.push_back(std::move(step));
   }
 
@@ -154,6 +158,7 @@ class Parser {
   }
 
   bool fused_ = false;
+  GrowthBudget budget_;
 };
 
 void apply_strip(const TokenStep& step, std::string& bytes) {

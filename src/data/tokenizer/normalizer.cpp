@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "data/tokenizer/growth_budget.h"
 #include "data/tokenizer/json_members.h"
 #include "data/tokenizer/normalization.h"
 #include "data/tokenizer/pattern.h"
@@ -98,12 +99,10 @@ class Replace final : public NormalizerStep {
 
 using Steps = std::vector<std::unique_ptr<NormalizerStep>>;
 
-Status add_steps(const Json& json, const std::string& place, Steps& steps) {
+Status add_steps(const Json& json, const std::string& place, GrowthBudget& budget, Steps& steps) {
   JsonMembers members(json, place);
   const std::string type = members.required_text("type");
-  const auto checked = [&members]() -> Status {
-    return members.problem().empty() ? Status() : Status(input_error(members.problem()));
-  };
+  size_t growth = 1;
   if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
     steps.push_back(std::make_unique<Form>(
         NormalizationForm{.compose = type.back() == 'C', .compatibility = type.size() == 4}));
@@ -115,18 +114,21 @@ Status add_steps(const Json& json, const std::string& place, Steps& steps) {
     steps.push_back(std::make_unique<Strip>(members.flag("strip_left", false),
                                             members.flag("strip_right", false)));
   } else if (type == "Prepend") {
-    steps.push_back(std::make_unique<Prepend>(members.required_text("prepend")));
+    const std::string front = members.required_text("prepend");
+    growth = 1 + front.size();
+    steps.push_back(std::make_unique<Prepend>(front));
   } else if (type == "Replace") {
     Result<Pattern> pattern = Pattern::parse(members);
     if (!pattern) {
       return pattern.error();
     }
     const std::string content = members.required_text("content");
+    growth = content.size();
     steps.push_back(std::make_unique<Replace>(std::move(*pattern), content));
   } else if (type == "Sequence") {
     const Json& list = members.array("normalizers");
     for (size_t i = 0; i < list.size(); ++i) {
-      if (Status status = add_steps(list[i], concat(place, ".normalizers[", i, "]"), steps);
+      if (Status status = add_steps(list[i], concat(place, ".normalizers[", i, "]"), budget, steps);
           !status) {
         return status;
       }
@@ -136,7 +138,10 @@ Status add_steps(const Json& json, const std::string& place, Steps& steps) {
                        "\" is not supported (only NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, "
                        "Strip, Prepend, Replace and Sequence)");
   }
-  return checked();
+  if (!budget.spend(growth)) {
+    members.fail(concat(place, ": too many steps, or they make a text too long"));
+  }
+  return members.problem().empty() ? Status() : Status(input_error(members.problem()));
 }
 
 }  // namespace
@@ -144,7 +149,8 @@ Status add_steps(const Json& json, const std::string& place, Steps& steps) {
 Result<Normalizer> Normalizer::parse(const Json& json) {
   Normalizer normalizer;
   if (!json.is_null()) {
-    if (Status status = add_steps(json, "normalizer", normalizer.steps_); !status) {
+    GrowthBudget budget;
+    if (Status status = add_steps(json, "normalizer", budget, normalizer.steps_); !status) {
       return status.error();
     }
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "data/tokenizer/growth_budget.h"
 #include "data/tokenizer/json_members.h"
 #include "data/tokenizer/pattern.h"
 #include "data/tokenizer/scanners.h"
@@ -94,11 +95,16 @@ Status add_metaspace(JsonMembers& members, PreTokenizer& result) {
   return status_of(members);
 }
 
-Status add_steps(const Json& json, const std::string& place, PreTokenizer& result) {
+Status add_steps(const Json& json, const std::string& place, GrowthBudget& budget,
+                 PreTokenizer& result) {
   JsonMembers members(json, place);
   const std::string type = members.required_text("type");
   if (result.byte_level && members.problem().empty()) {
     return input_error(place, ": \"", type, "\" behind \"ByteLevel\" is not supported");
+  }
+  // Only Metaspace's replacement makes text longer by a factor.
+  if (!budget.spend(members.text("replacement").value_or("").size())) {
+    return input_error(place, ": too many steps, or they make a text too long");
   }
   if (type == "Split") {
     return add_split(members, result);
@@ -120,7 +126,8 @@ Status add_steps(const Json& json, const std::string& place, PreTokenizer& resul
   if (type == "Sequence") {
     const Json& list = members.array("pretokenizers");
     for (size_t i = 0; i < list.size(); ++i) {
-      if (Status status = add_steps(list[i], concat(place, ".pretokenizers[", i, "]"), result);
+      if (Status status =
+              add_steps(list[i], concat(place, ".pretokenizers[", i, "]"), budget, result);
           !status) {
         return status;
       }
@@ -163,7 +170,8 @@ std::string_view PreTokenizerStep::rewrite(std::string_view piece, bool at_start
 Result<PreTokenizer> PreTokenizer::parse(const Json& json) {
   PreTokenizer result;
   if (!json.is_null()) {
-    if (Status status = add_steps(json, "pre_tokenizer", result); !status) {
+    GrowthBudget budget;
+    if (Status status = add_steps(json, "pre_tokenizer", budget, result); !status) {
       return status.error();
     }
   }

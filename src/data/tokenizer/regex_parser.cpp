@@ -14,7 +14,7 @@ namespace {
 constexpr int kDepthMax = 32;
 constexpr int kRepetitionsMax = 1000;
 constexpr size_t kPatternBytesMax = 4096;
-constexpr size_t kStepsMax = 20000;
+constexpr size_t kStepsMax = 5000;
 constexpr int kUnbounded = -1;
 
 struct Node {
