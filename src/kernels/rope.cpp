@@ -8,7 +8,11 @@
 namespace cadre::kernels {
 namespace {
 
-constexpr const RopeBackend* kBackends[] = {&cpu::kRopePlain};
+constexpr const RopeBackend* kBackends[] = {
+#if defined(__x86_64__)
+    &cpu::kRopeAvx512, &cpu::kRopeAvx2,
+#endif
+    &cpu::kRopeSimd, &cpu::kRopePlain};
 
 void check_task(std::string_view op, const RopeTask& task) {
   const Shape& x = task.x_THD.shape;

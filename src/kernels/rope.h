@@ -35,6 +35,11 @@ struct RopeBackend {
 
 namespace cpu {
 extern const RopeBackend kRopePlain;
-}
+extern const RopeBackend kRopeSimd;
+#if defined(__x86_64__)
+extern const RopeBackend kRopeAvx2;
+extern const RopeBackend kRopeAvx512;
+#endif
+}  // namespace cpu
 
 }  // namespace cadre::kernels

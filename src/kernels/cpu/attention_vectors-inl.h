@@ -15,20 +15,13 @@
 #include <cstring>
 
 #include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/float_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace cadre::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = HWY_FULL(float);
-using Ints = hn::Rebind<int32_t, Floats>;
-using Vector = hn::Vec<Floats>;
-constexpr Floats kFloats;
-constexpr Ints kInts;
-constexpr int64_t kLanes = HWY_LANES(float);
 static_assert(kGroup % kLanes == 0);
 
 // What fits the registers: AVX-512 and NEON have 32 of them, the others 16.
@@ -188,65 +181,24 @@ HWY_INLINE Vector exp2(Vector x) {
   return hn::MulAdd(hn::Mul(f, scale), q, scale);
 }
 
-// kLanes elements as floats, and back, rounded to nearest even.
-HWY_INLINE Vector load_floats(const float* from) {
-  return hn::LoadU(kFloats, from);
-}
-HWY_INLINE Vector load_floats(const Bf16* from) {
-  const hn::Rebind<uint16_t, Floats> halves;
-  const hn::Rebind<uint32_t, Floats> words;
-  const auto bits = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(from));
-  return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
-}
-HWY_INLINE Vector load_floats(const F16* from) {
-  const hn::Rebind<hwy::float16_t, Floats> halves;
-  return hn::PromoteTo(kFloats, hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(from)));
-}
-HWY_INLINE void store_floats(Vector value, float* to) {
-  hn::StoreU(value, kFloats, to);
-}
-HWY_INLINE void store_floats(Vector value, Bf16* to) {
-  const hn::Rebind<uint16_t, Floats> halves;
-  const hn::Rebind<uint32_t, Floats> words;
-  const auto bits = hn::BitCast(words, value);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(upper, hn::Set(words, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7FFF))));
-  const auto is_nan = hn::RebindMask(words, hn::IsNaN(value));
-  const auto result = hn::IfThenElse(is_nan, hn::Or(upper, hn::Set(words, 0x40)), rounded);
-  hn::StoreU(hn::DemoteTo(halves, hn::BitCast(kInts, result)), halves,
-             reinterpret_cast<uint16_t*>(to));
-}
-HWY_INLINE void store_floats(Vector value, F16* to) {
-  const hn::Rebind<hwy::float16_t, Floats> halves;
-  hn::StoreU(hn::DemoteTo(halves, value), halves, reinterpret_cast<hwy::float16_t*>(to));
-}
-
 // Rows of D elements as floats, each padded with zeroes to `to_row` floats.
 template <typename Element>
 void widen_rows(float* to, int64_t to_row, const Element* from, int64_t from_row, int64_t rows,
                 int64_t D) {
   for (int64_t row = 0; row < rows; ++row) {
-    int64_t d = 0;
-    for (; d + kLanes <= D; d += kLanes) {
-      store_floats(load_floats(from + row * from_row + d), to + row * to_row + d);
-    }
-    for (; d < to_row; ++d) {
-      to[row * to_row + d] = d < D ? to_float(from[row * from_row + d]) : 0.0f;
-    }
+    for_each_vector(D, [&](auto tag, int64_t d)
+                           HWY_ATTR { hn::StoreU(load_floats(tag, from + d), tag, to + d); });
+    std::fill(to + D, to + to_row, 0.0f);
+    from += from_row;
+    to += to_row;
   }
 }
 
 template <typename Element>
 HWY_INLINE void store_row(Element* to, const float* from, float scale, int64_t D) {
-  const Vector factor = hn::Set(kFloats, scale);
-  int64_t d = 0;
-  for (; d + kLanes <= D; d += kLanes) {
-    store_floats(hn::Mul(hn::LoadU(kFloats, from + d), factor), to + d);
-  }
-  for (; d < D; ++d) {
-    to[d] = from_float<Element>(scale * from[d]);
-  }
+  for_each_vector(D, [&](auto tag, int64_t d) HWY_ATTR {
+    store_floats(hn::Mul(hn::LoadU(tag, from + d), hn::Set(tag, scale)), tag, to + d);
+  });
 }
 
 template <typename Element>
@@ -254,7 +206,7 @@ HWY_INLINE float dot(const Element* a, const Element* b, int64_t D) {
   Vector sum = hn::Zero(kFloats);
   int64_t d = 0;
   for (; d + kLanes <= D; d += kLanes) {
-    sum = hn::MulAdd(load_floats(a + d), load_floats(b + d), sum);
+    sum = hn::MulAdd(load_floats(kFloats, a + d), load_floats(kFloats, b + d), sum);
   }
   float total = hn::GetLane(hn::SumOfLanes(kFloats, sum));
   for (; d < D; ++d) {
