@@ -212,6 +212,11 @@ class BlockedProduct {
         task_(task),
         kernels_(kernels),
         plan_(plan),
+        panel_rows_(task.c_MN.shape[0] / plan.panels_a),
+        taller_panels_(task.c_MN.shape[0] % plan.panels_a),
+        a_row_bytes_(task.a_MK.strides[0] * bytes_of(task.a_MK.dtype)),
+        a_k_bytes_(task.a_MK.strides[1] * bytes_of(task.a_MK.dtype)),
+        c_row_bytes_(task.c_MN.strides[0] * bytes_of(task.c_MN.dtype)),
         packed_a_(workspace),
         packed_b_(packed_a_ + plan.packed_a_bytes()),
         staged_(packed_b_ + plan.packed_b_bytes()) {}
@@ -313,29 +318,31 @@ class BlockedProduct {
     if (soon >= end_a_ || (plan_.packs_a && !plan_.tiles_pack_a)) {
       return;
     }
-    const ConstTensor panel = panel_of_a(soon);
-    const int64_t element = bytes_of(panel.dtype);
+    const std::byte* const first = address_of_a(soon);
     if (plan_.a_along_k) {
       if (pass == 0) {
-        product.soon = panel.data;
-        product.soon_step_bytes = panel.strides[0] * element;
-        product.soon_stride_bytes = kUnitsOfLine * plan_.per_unit * element;
+        product.soon = first;
+        product.soon_step_bytes = a_row_bytes_;
+        product.soon_stride_bytes = kUnitsOfLine * plan_.per_unit * a_k_bytes_;
       }
       return;
     }
     // Lines across K are shorter than two of the cache: first where they begin, then where they
     // end.
-    const int64_t line_bytes = panel.strides[1] * element;
     if (pass < 2 * plan_.per_unit) {
-      product.soon = panel.data + pass % plan_.per_unit * line_bytes;
-      product.soon += pass < plan_.per_unit ? 0 : panel.shape[0] * element - 1;
-      product.soon_step_bytes = plan_.per_unit * line_bytes;
-      product.soon_stride_bytes = kUnitsOfLine * plan_.per_unit * line_bytes;
+      const int64_t end = pass < plan_.per_unit ? 0 : rows_of(soon) * a_row_bytes_ - 1;
+      product.soon = first + pass % plan_.per_unit * a_k_bytes_ + end;
+      product.soon_step_bytes = plan_.per_unit * a_k_bytes_;
+      product.soon_stride_bytes = kUnitsOfLine * product.soon_step_bytes;
     }
   }
 
   // Panels of A are of even height, so that none is much shorter, which would be slower.
-  int64_t row_of(int64_t p) const { return p * task_.c_MN.shape[0] / plan_.panels_a; }
+  int64_t row_of(int64_t p) const { return p * panel_rows_ + std::min(p, taller_panels_); }
+  int64_t rows_of(int64_t p) const { return panel_rows_ + (p < taller_panels_ ? 1 : 0); }
+  const std::byte* address_of_a(int64_t p) const {
+    return task_.a_MK.data + row_of(p) * a_row_bytes_ + first_k() * a_k_bytes_;
+  }
   int64_t columns_of(int64_t q) const {
     return std::min(kernels_.columns, task_.c_MN.shape[1] - q * kernels_.columns);
   }
@@ -358,8 +365,7 @@ class BlockedProduct {
   std::byte* packed_b(int64_t q) const { return packed_b_ + (q - first_b_) * plan_.b_panel_bytes; }
 
   ConstTensor panel_of_a(int64_t p) const {
-    return task_.a_MK.slice(
-        {.first = {row_of(p), first_k()}, .size = {row_of(p + 1) - row_of(p), block_k()}});
+    return task_.a_MK.slice({.first = {row_of(p), first_k()}, .size = {rows_of(p), block_k()}});
   }
 
   // Panels that lie side by side are packed in turns where lines run across K: a line is long, a
@@ -412,13 +418,12 @@ class BlockedProduct {
   }
 
   PanelProduct product_of(const Tile& tile, int64_t p, int64_t q) const {
-    const ConstTensor panel = panel_of_a(p);
-    PanelProduct product{.a = panel.data,
-                         .a_row_bytes = panel.strides[0] * bytes_of(panel.dtype),
+    PanelProduct product{.a = address_of_a(p),
+                         .a_row_bytes = a_row_bytes_,
                          .a_unit_bytes = kUnitBytes,
                          .b = packed_b(q),
                          .units = block_units_,
-                         .rows = panel.shape[0]};
+                         .rows = rows_of(p)};
     if (plan_.packs_a) {
       product.a = tile.packed_a + (p - tile.first_p) * plan_.a_panel_bytes;
       product.a_row_bytes = plan_.a_along_k ? plan_.a_line_bytes : kUnitBytes;
@@ -427,10 +432,13 @@ class BlockedProduct {
     return product;
   }
 
+  Tensor part_of_c(int64_t p, int64_t q) const {
+    return task_.c_MN.slice(
+        {.first = {row_of(p), q * kernels_.columns}, .size = {rows_of(p), columns_of(q)}});
+  }
+
   // Sends the product where it belongs.
   void multiply_panels(PanelProduct& product, int64_t p, int64_t q) const {
-    const Tensor c = task_.c_MN.slice(
-        {.first = {row_of(p), q * kernels_.columns}, .size = {product.rows, columns_of(q)}});
     const bool adds_to_c = task_.store == Store::kAdd;
     if (plan_.stages) {
       product.c = staged_ + (row_of(p) - row_of(first_a_)) * plan_.staged_row_bytes +
@@ -439,16 +447,17 @@ class BlockedProduct {
       product.output = first_unit_ > 0 ? Output::kAddF32 : Output::kOverwriteF32;
       multiply_units(product);
       if (first_unit_ + block_units_ == plan_.units) {
-        finish_tile(c, reinterpret_cast<const float*>(product.c),
+        finish_tile(part_of_c(p, q), reinterpret_cast<const float*>(product.c),
                     plan_.staged_row_bytes / kUnitBytes, adds_to_c);
       }
       return;
     }
     const bool adds = adds_to_c || first_unit_ > 0;
-    product.c = c.data;
-    product.c_row_bytes = c.strides[0] * bytes_of(c.dtype);
+    const DType dtype = task_.c_MN.dtype;
+    product.c = task_.c_MN.data + row_of(p) * c_row_bytes_ + q * kernels_.columns * bytes_of(dtype);
+    product.c_row_bytes = c_row_bytes_;
     const bool whole = columns_of(q) == kernels_.columns;
-    if (whole && c.dtype == DType::kF32) {
+    if (whole && dtype == DType::kF32) {
       product.output = adds ? Output::kAddF32 : Output::kOverwriteF32;
       multiply_units(product);
     } else if (whole && !adds && plan_.unit == Unit::kPair) {
@@ -460,7 +469,7 @@ class BlockedProduct {
       product.c_row_bytes = kernels_.columns * kUnitBytes;
       product.output = Output::kOverwriteF32;
       multiply_units(product);
-      finish_tile(c, tile, kernels_.columns, adds);
+      finish_tile(part_of_c(p, q), tile, kernels_.columns, adds);
     }
   }
 
@@ -476,6 +485,11 @@ class BlockedProduct {
   const MatmulTask& task_;
   const PanelKernels& kernels_;
   const Plan& plan_;
+  const int64_t panel_rows_;
+  const int64_t taller_panels_;  // the first ones have a row more
+  const int64_t a_row_bytes_;
+  const int64_t a_k_bytes_;
+  const int64_t c_row_bytes_;
   std::byte* const packed_a_;
   std::byte* const packed_b_;
   std::byte* const staged_;

@@ -316,6 +316,12 @@ void pack_transposed(std::byte* packed, const Lines& source) {
   const int64_t whole = source.length / Unit::kPerUnit;
   int64_t u = 0;
   for (; u + 4 <= whole && source.lines == kColumns; u += 4) {
+    if (u * kStep % kAlignment == 0) {
+      // These are too many lines for the processor to foresee: ask for the next panel's.
+      for (int64_t j = kColumns; j < 2 * kColumns; ++j) {
+        __builtin_prefetch(source.data + j * source.line_bytes + u * kStep, 0, 2);
+      }
+    }
     for (int64_t j = 0; j < kColumns; j += kLanes) {
       transpose_four<Unit>(to + u * kColumns + j, source.data + j * source.line_bytes + u * kStep,
                            source.line_bytes);
