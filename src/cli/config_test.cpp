@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "model/family.h"
+#include "spec/read.h"
 #include "spec/reference.h"
 
 namespace cadre {
@@ -50,6 +52,22 @@ TEST(ConfigCommand, ChecksAFileWithItsOverrides) {
   EXPECT_EQ(bad.out, "");
   EXPECT_EQ(bad.err, "--set training.steps: found none; allowed: a whole number, at least 1\n");
   std::remove(path.c_str());
+}
+
+// The schema lists the keys of config.json, and so does each family: neither may know less.
+TEST(ConfigCommand, AcceptsEveryConfigThatAFamilyWrites) {
+  for (const model::Family* family : model::families()) {
+    const Json least = {{"model_type", family->model_type}, {"vocab_size", 300}};
+    const Result<ModelSpec> spec = model::read_model_config(least, "least");
+    ASSERT_TRUE(spec.ok()) << spec.error().message;
+    const Json written = model::write_model_config(*spec, "float32");
+    const Result<LoadedRun> loaded = read_run_text(
+        concat("model: ", written.dump(), "\ntraining: {steps: 1}\n"), "/conf/run.yaml");
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    const Result<ModelSpec> again = model::read_model_config(loaded->run.model.config, "again");
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(*again, *spec) << family->model_type;
+  }
 }
 
 }  // namespace

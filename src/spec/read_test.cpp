@@ -303,6 +303,20 @@ TEST(ReadRun, TwoSpellingsMayAgreeButNotContradict) {
             "training.micro_batch_size: 8 (run.yaml:4:21)");
 }
 
+TEST(ReadRun, EveryExampleIsRight) {
+  const std::filesystem::path data = CADRE_TEST_DATA;  // tests/data
+  const std::filesystem::path examples = data.parent_path().parent_path() / "examples";
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(examples)) {
+    if (file.path().extension() == ".yaml") {
+      const Result<LoadedRun> run = read_run(file.path().string());
+      EXPECT_TRUE(run.ok()) << (run.ok() ? "" : run.error().message);
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 3);
+}
+
 TEST(ReadRun, RefusesAFileThatIsNotThere) {
   const Result<LoadedRun> missing = read_run("/nowhere/run.yaml");
   EXPECT_EQ(missing.error().message, "the configuration \"/nowhere/run.yaml\" does not exist");

@@ -53,7 +53,7 @@ constexpr Key kSource[] = {
     {"paths", kInputPaths, field<&SourceSpec::paths>, kReported,
      "Files, directories and globs; quote a glob that begins with `*`.", "required"},
     {"exclude", texts(), field<&SourceSpec::exclude>, kSame,
-     "Globs; a file whose path matches one is left out."},
+     "Globs on the whole path or on the name alone; a file that matches one is left out."},
     {"format", choice(kFormats), field<&SourceSpec::format>, kSame,
      "What the files hold; `auto` goes by the suffix, and looks through `.gz` and `.zst`."},
     {"field", text(), field<&SourceSpec::field>, kSame,

@@ -22,8 +22,8 @@ struct ConfigValue {
   std::string text = {};   // of a scalar
   bool quoted = false;     // the scalar was quoted or a block: text, whatever it looks like
   std::string place = {};  // "run.yaml:12:3" or "--set training.steps"
-  std::vector<ConfigValue> items = {};
-  std::vector<Entry> entries = {};  // in the order of the file; no name twice
+  std::vector<ConfigValue> items;
+  std::vector<Entry> entries;  // in the order of the file; no name twice
 
   // The value under `name`, or nullptr.
   const ConfigValue* find(std::string_view name) const;
