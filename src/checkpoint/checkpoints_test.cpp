@@ -188,5 +188,40 @@ TEST_F(CheckpointsTest, SavesTheSameBytesForTheSameState) {
   }
 }
 
+// The bytes of docs/checkpoint-format.md's example.
+TEST_F(CheckpointsTest, WritesTheExampleOfItsDocument) {
+  const HeldTensor w = counting({2, 2});
+  CheckpointContents contents{.model = {whole_tensor("w", DType::kBf16, w.view())},
+                              .optimizer = {whole_tensor("master/w", DType::kF32, w.view())},
+                              .config = {{"model_type", "llama"}},
+                              .trainer_state = {{"step", 7}}};
+  const std::filesystem::path path = save_checkpoint(checkpoints, 7, contents)->path;
+  EXPECT_EQ(*read_file(path / "model.safetensors"),
+            std::string("\x78\0\0\0\0\0\0\0", 8) +
+                R"({"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,2],)" +
+                R"("data_offsets":[0,8]}})" + std::string(32, ' ') +
+                std::string("\0\x3F\xC0\x3F\x20\x40\x60\x40", 8));
+  // Its checksums are those that `xxhsum -H3` prints.
+  EXPECT_EQ(*read_file(path / "manifest.json"), R"({
+  "format": "cadre checkpoint",
+  "format_version": 1,
+  "manifest_xxh3_64": "07b7ddd375622788",
+  "step": 7,
+  "files": [
+    {"name": "config.json", "bytes": 28, "xxh3_64": "7957f53ed27c0ed0"},
+    {"name": "model.safetensors", "bytes": 136, "xxh3_64": "df2da441adfb2728"},
+    {"name": "optimizer-00001-of-00001.safetensors", "bytes": 144, "xxh3_64": "6a8bd9e1c20dae80"},
+    {"name": "trainer_state.json", "bytes": 16, "xxh3_64": "db1fed44aae8b11b"}
+  ],
+  "model": [
+    {"name": "w", "dtype": "BF16", "shape": [2, 2], "pieces": [{"file": "model.safetensors"}]}
+  ],
+  "optimizer": [
+    {"name": "master/w", "dtype": "F32", "shape": [2, 2], "pieces": [{"file": "optimizer-00001-of-00001.safetensors"}]}
+  ]
+}
+)");
+}
+
 }  // namespace
 }  // namespace cadre

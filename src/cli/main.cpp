@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   cadre::add_bench_command(app, exit_code);
   cadre::add_config_command(app, exit_code);
   cadre::add_tokenizer_command(app, exit_code);
+  cadre::add_checkpoint_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
