@@ -103,6 +103,50 @@ void multiply_pairs_avx512(const PanelProduct& product) {
   kHeights[static_cast<size_t>(product.rows - 1)](product);
 }
 
+void pack_pairs_across_avx512(std::byte* packed, int64_t width, const Lines& source) {
+  // Word 2 i of a result is word i of one line, word 2 i + 1 is word i of the next.
+  alignas(64) static constexpr std::array<uint16_t, 64> kInterleaved = [] {
+    std::array<uint16_t, 64> words{};
+    for (uint16_t i = 0; i < 32; ++i) {
+      words[2u * i] = i;
+      words[2u * i + 1u] = static_cast<uint16_t>(32 + i);
+    }
+    return words;
+  }();
+  const __m512i low = _mm512_load_si512(kInterleaved.data());
+  const __m512i high = _mm512_load_si512(kInterleaved.data() + 32);
+  constexpr int64_t kLinesAhead = 16;
+  for (int64_t k = 0; k < source.lines; k += 2, packed += width * kUnitBytes) {
+    const std::byte* const line = source.data + k * source.line_bytes;
+    const bool has_next = k + 1 < source.lines;
+    // Each line may lie in a page of its own, which the processor does not foresee.
+    const std::byte* const ahead = line + kLinesAhead * source.line_bytes;
+    __builtin_prefetch(ahead);
+    __builtin_prefetch(ahead + 2 * source.length - 1);
+    __builtin_prefetch(ahead + source.line_bytes);
+    __builtin_prefetch(ahead + source.line_bytes + 2 * source.length - 1);
+    const std::byte* const next = line + source.line_bytes;
+    int64_t i = 0;
+    for (; has_next && i + 2 * kLanes <= source.length; i += 2 * kLanes) {
+      const __m512i first = _mm512_loadu_si512(line + 2 * i);
+      const __m512i second = _mm512_loadu_si512(next + 2 * i);
+      std::byte* const to = packed + i * kUnitBytes;
+      _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first, low, second));
+      _mm512_storeu_si512(to + 64, _mm512_permutex2var_epi16(first, high, second));
+    }
+    // Not wider than need be: what is masked off would be fetched from memory all the same.
+    for (; i < source.length; i += kLanes) {
+      const auto there = static_cast<__mmask16>((1u << std::min(source.length - i, kLanes)) - 1u);
+      const __m256i first = _mm256_maskz_loadu_epi16(there, line + 2 * i);
+      const __m256i second =
+          _mm256_maskz_loadu_epi16(has_next ? there : __mmask16{0}, next + 2 * i);
+      _mm512_storeu_si512(packed + i * kUnitBytes,
+                          _mm512_permutex2var_epi16(_mm512_castsi256_si512(first), low,
+                                                    _mm512_castsi256_si512(second)));
+    }
+  }
+}
+
 }  // namespace cadre::kernels::cpu
 
 #if defined(__clang__)

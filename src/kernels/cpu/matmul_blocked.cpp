@@ -172,29 +172,6 @@ float load(ConstTensor vector, int64_t index) {
   }
 }
 
-// Rounds a tile of floats to c's dtype, or adds it to c before.
-template <typename Element>
-void round_tile(const Tensor& c_MN, const float* tile, int64_t tile_row, bool adds) {
-  for (int64_t m = 0; m < c_MN.shape[0]; ++m) {
-    Element* const c = c_MN.begin<Element>() + m * c_MN.strides[0];
-    for (int64_t n = 0; n < c_MN.shape[1]; ++n) {
-      const float sum = tile[m * tile_row + n];
-      c[n] = from_float<Element>(adds ? to_float(c[n]) + sum : sum);
-    }
-  }
-}
-
-void finish_tile(const Tensor& c_MN, const float* tile, int64_t tile_row, bool adds) {
-  switch (c_MN.dtype) {
-    case DType::kF32:
-      return round_tile<float>(c_MN, tile, tile_row, adds);
-    case DType::kBf16:
-      return round_tile<Bf16>(c_MN, tile, tile_row, adds);
-    default:
-      return round_tile<F16>(c_MN, tile, tile_row, adds);
-  }
-}
-
 // Panels [first, end) of A times those of B.
 struct Tile {
   int64_t first_p = 0;
@@ -447,8 +424,8 @@ class BlockedProduct {
       product.output = first_unit_ > 0 ? Output::kAddF32 : Output::kOverwriteF32;
       multiply_units(product);
       if (first_unit_ + block_units_ == plan_.units) {
-        finish_tile(part_of_c(p, q), reinterpret_cast<const float*>(product.c),
-                    plan_.staged_row_bytes / kUnitBytes, adds_to_c);
+        kernels_.finish({part_of_c(p, q), reinterpret_cast<const float*>(product.c),
+                         product.c_row_bytes, adds_to_c});
       }
       return;
     }
@@ -469,7 +446,7 @@ class BlockedProduct {
       product.c_row_bytes = kernels_.columns * kUnitBytes;
       product.output = Output::kOverwriteF32;
       multiply_units(product);
-      finish_tile(part_of_c(p, q), tile, kernels_.columns, adds);
+      kernels_.finish({part_of_c(p, q), tile, product.c_row_bytes, adds});
     }
   }
 

@@ -24,7 +24,7 @@ enum class Unit {
   kFloat,  // one f32
   kBf16,   // one bf16, widened to f32 while it is packed
   kF16,    // one f16, likewise
-  kPair,   // two bf16, adjacent in K; after an odd K comes a zero
+  kPair,   // two bf16, adjacent in K; after an odd K comes a zero; see multiply_pairs
 };
 inline constexpr size_t kUnits = 4;
 
@@ -60,6 +60,15 @@ struct Lines {
   const std::byte* readable = nullptr;  // the end of the operand: vectors may reach up to it
 };
 
+// Floats that go to c where no panel product can write itself:  c = tile, or c += tile, rounded
+// once.
+struct FinishedTile {
+  Tensor c_MN;
+  const float* tile = nullptr;
+  int64_t tile_row_bytes = 0;
+  bool adds = false;
+};
+
 struct PanelKernels {
   int64_t rows = 0;
   int64_t packed_rows = 0;  // of a panel packed across K: filled up to whole vectors
@@ -79,6 +88,8 @@ struct PanelKernels {
   void (*pack_across[kUnits])(std::byte* packed, int64_t width, const Lines& source);
   // Lines along K become units across K, `columns` wide. Columns after the last line are undefined.
   void (*pack_transposed[kUnits])(std::byte* packed, const Lines& source);
+
+  void (*finish)(const FinishedTile& finished) = nullptr;
 };
 
 extern const PanelKernels kPanelsSimd;
@@ -87,6 +98,7 @@ extern const PanelKernels kPanelsAvx2;
 extern const PanelKernels kPanelsAvx512;
 extern const PanelKernels kPanelsAvx512Bf16;  // those of kPanelsAvx512, and pairs
 void multiply_pairs_avx512(const PanelProduct& product);
+void pack_pairs_across_avx512(std::byte* packed, int64_t width, const Lines& source);
 #endif
 
 }  // namespace cadre::kernels::cpu

@@ -222,56 +222,26 @@ void pack_rows(std::byte* packed, int64_t packed_line_bytes, const Lines& source
   }
 }
 
-// The units across K of one line, or of two that make pairs; `next` is null after an odd K.
-template <typename Unit>
-uint32_t unit_across(const std::byte* line, const std::byte* next, int64_t i) {
-  if constexpr (Unit::kPerUnit == 2) {
-    const uint32_t high = next == nullptr ? uint32_t{0} : half_word(next + i * 2);
-    return half_word(line + i * 2) | high << 16;
-  } else {
-    return Unit::unit(line + i * Unit::kElementBytes);
-  }
-}
-
-template <typename Unit>
-hn::Vec<Words> units_across(const std::byte* line, const std::byte* next, int64_t i) {
-  if constexpr (Unit::kPerUnit == 2) {
-    const hn::Rebind<uint16_t, Words> halves;
-    const auto load = [&](const std::byte* from) HWY_ATTR {
-      return hn::PromoteTo(kWords, hn::LoadU(halves, reinterpret_cast<const uint16_t*>(from)));
-    };
-    return hn::Or(load(line + i * 2), hn::ShiftLeft<16>(load(next + i * 2)));
-  } else {
-    return Unit::load(kWords, line + i * Unit::kElementBytes);
-  }
-}
-
 constexpr int64_t kLinesAhead = 16;
 
 template <typename Unit>
 void pack_across(std::byte* packed, int64_t width, const Lines& source) {
+  static_assert(Unit::kPerUnit == 1);
   auto* to = reinterpret_cast<uint32_t*>(packed);
-  for (int64_t k = 0; k < source.lines; k += Unit::kPerUnit) {
+  for (int64_t k = 0; k < source.lines; ++k, to += width) {
     const std::byte* const line = source.data + k * source.line_bytes;
-    const bool whole = k + Unit::kPerUnit <= source.lines;
-    const std::byte* const next = Unit::kPerUnit == 2 && whole ? line + source.line_bytes : nullptr;
-    const std::byte* const last = next == nullptr ? line : next;
     // Each line may lie in a page of its own, which the processor does not foresee.
-    for (int64_t ahead = kLinesAhead; ahead < kLinesAhead + Unit::kPerUnit; ++ahead) {
-      __builtin_prefetch(line + ahead * source.line_bytes);
-      __builtin_prefetch(line + ahead * source.line_bytes + source.length * Unit::kElementBytes -
-                         1);
-    }
+    const std::byte* const ahead = line + kLinesAhead * source.line_bytes;
+    __builtin_prefetch(ahead);
+    __builtin_prefetch(ahead + source.length * Unit::kElementBytes - 1);
     int64_t i = 0;
-    for (;
-         whole && i < source.length && last + (i + kLanes) * Unit::kElementBytes <= source.readable;
+    for (; i < source.length && line + (i + kLanes) * Unit::kElementBytes <= source.readable;
          i += kLanes) {
-      hn::StoreU(units_across<Unit>(line, next, i), kWords, to + i);
+      hn::StoreU(Unit::load(kWords, line + i * Unit::kElementBytes), kWords, to + i);
     }
     for (; i < source.length; ++i) {
-      to[i] = unit_across<Unit>(line, next, i);
+      to[i] = Unit::unit(line + i * Unit::kElementBytes);
     }
-    to += width;
   }
 }
 
@@ -335,6 +305,81 @@ void pack_transposed(std::byte* packed, const Lines& source) {
   }
 }
 
+// How c's elements are loaded and stored; vectors of them as words, to be loaded by their Unit.
+struct StoreFloat {
+  using Element = float;
+  using Unit = FloatUnit;
+  static void store(hn::Vec<Floats> value, float* to) { hn::StoreU(value, kFloats, to); }
+};
+
+struct StoreBf16 {
+  using Element = Bf16;
+  using Unit = Bf16Unit;
+  // As from_float<Bf16>: to nearest, ties to even; a NaN stays one.
+  static void store(hn::Vec<Floats> value, Bf16* to) {
+    const hn::RebindToSigned<Words> signed_words;
+    const hn::Rebind<uint16_t, Words> halves;
+    const auto bits = hn::BitCast(kWords, value);
+    const auto high = hn::ShiftRight<16>(bits);
+    const auto odd = hn::And(high, hn::Set(kWords, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(kWords, 0x7FFF))));
+    const auto nan = hn::RebindMask(kWords, hn::IsNaN(value));
+    const auto words = hn::IfThenElse(nan, hn::Or(high, hn::Set(kWords, 0x40)), rounded);
+    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(signed_words, words)), halves,
+               reinterpret_cast<uint16_t*>(to));
+  }
+};
+
+struct StoreF16 {
+  using Element = F16;
+  using Unit = F16Unit;
+  static void store(hn::Vec<Floats> value, F16* to) {
+#if HWY_TARGET == HWY_SSSE3
+    std::array<float, kLanes> floats;
+    hn::StoreU(value, kFloats, floats.data());
+    for (const float each : floats) {
+      *to++ = from_float<F16>(each);
+    }
+#else
+    const hn::Rebind<hwy::float16_t, Floats> halves;
+    hn::StoreU(hn::DemoteTo(halves, value), halves, reinterpret_cast<hwy::float16_t*>(to));
+#endif
+  }
+};
+
+template <typename Store>
+void finish_as(const FinishedTile& finished) {
+  using Element = typename Store::Element;
+  const Tensor& c_MN = finished.c_MN;
+  for (int64_t m = 0; m < c_MN.shape[0]; ++m) {
+    const float* const tile = finished.tile + m * finished.tile_row_bytes / kUnitBytes;
+    Element* const c = c_MN.begin<Element>() + m * c_MN.strides[0];
+    int64_t n = 0;
+    for (; n + kLanes <= c_MN.shape[1]; n += kLanes) {
+      auto sum = hn::LoadU(kFloats, tile + n);
+      if (finished.adds) {
+        const auto old = Store::Unit::load(kWords, reinterpret_cast<const std::byte*>(c + n));
+        sum = hn::Add(hn::BitCast(kFloats, old), sum);
+      }
+      Store::store(sum, c + n);
+    }
+    for (; n < c_MN.shape[1]; ++n) {
+      c[n] = from_float<Element>(finished.adds ? to_float(c[n]) + tile[n] : tile[n]);
+    }
+  }
+}
+
+void finish(const FinishedTile& finished) {
+  switch (finished.c_MN.dtype) {
+    case DType::kF32:
+      return finish_as<StoreFloat>(finished);
+    case DType::kBf16:
+      return finish_as<StoreBf16>(finished);
+    default:
+      return finish_as<StoreF16>(finished);
+  }
+}
+
 constexpr PanelKernels kPanels{
     .rows = kRows,
     .packed_rows = (kRows + kLanes - 1) / kLanes * kLanes,
@@ -342,10 +387,10 @@ constexpr PanelKernels kPanels{
     .multiply = multiply,
     .pack_rows = {pack_rows<FloatUnit>, pack_rows<Bf16Unit>, pack_rows<F16Unit>,
                   pack_rows<PairUnit>},
-    .pack_across = {pack_across<FloatUnit>, pack_across<Bf16Unit>, pack_across<F16Unit>,
-                    pack_across<PairUnit>},
+    .pack_across = {pack_across<FloatUnit>, pack_across<Bf16Unit>, pack_across<F16Unit>, nullptr},
     .pack_transposed = {pack_transposed<FloatUnit>, pack_transposed<Bf16Unit>,
-                        pack_transposed<F16Unit>, pack_transposed<PairUnit>}};
+                        pack_transposed<F16Unit>, pack_transposed<PairUnit>},
+    .finish = finish};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -363,6 +408,7 @@ const PanelKernels kPanelsAvx512 = N_AVX3::kPanels;
 const PanelKernels kPanelsAvx512Bf16 = [] {
   PanelKernels kernels = N_AVX3::kPanels;
   kernels.multiply_pairs = multiply_pairs_avx512;
+  kernels.pack_across[static_cast<size_t>(Unit::kPair)] = pack_pairs_across_avx512;
   return kernels;
 }();
 #else
