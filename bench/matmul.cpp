@@ -22,6 +22,8 @@
 #include "kernels/peak.h"
 
 #if defined(CADRE_BENCH_DNNL)
+#include <omp.h>
+
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
 
@@ -216,8 +218,7 @@ Arguments parse(int count, char** values) {
     }
   }
 #if defined(CADRE_BENCH_DNNL)
-  setenv("OMP_NUM_THREADS", std::to_string(arguments.threads).c_str(), 0);
-  setenv("OMP_WAIT_POLICY", "passive", 0);  // or its threads spin while ours are measured
+  omp_set_num_threads(arguments.threads);
 #endif
   return arguments;
 }

@@ -27,7 +27,9 @@ float load(ConstTensor vector, int64_t index) {
 
 template <typename Product, typename Operand>
 void multiply(Context& context, const MatmulTask& task) {
-  const auto& [c_MN, a_MK, b_KN, bias_N, store] = task;
+  const Tensor c_MN = task.c_MN;
+  const ConstTensor a_MK = task.a_MK;
+  const ConstTensor b_KN = task.b_KN;
   const Operand* const a = a_MK.begin<Operand>();
   const Operand* const b = b_KN.begin<Operand>();
   context.threads.run(c_MN.shape[0], [&](int64_t m, int) {
@@ -38,10 +40,10 @@ void multiply(Context& context, const MatmulTask& task) {
         sum += to_float(a[m * a_MK.strides[0] + k * a_MK.strides[1]]) *
                to_float(b[k * b_KN.strides[0] + n * b_KN.strides[1]]);
       }
-      if (store == Store::kAdd) {
+      if (task.store == Store::kAdd) {
         sum += to_float(c[n]);
-      } else if (!bias_N.empty()) {
-        sum += load(bias_N, n);
+      } else if (!task.bias_N.empty()) {
+        sum += load(task.bias_N, n);
       }
       c[n] = from_float<Product>(sum);
     }
