@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "checkpoint/reader.h"
+#include "kernels/peak.h"
 #include "model/family.h"
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
@@ -143,6 +144,7 @@ Status Run::make_engine() {
   }
   engine_ = std::make_unique<Engine>(spec, Device{.kind = DeviceKind::kCpu, .target = target},
                                      setup_.threads, rehearsal_.ledger);
+  peak_flops_ = kernels::measure_peak_flops(engine_->context());
   if (setup_.spec.training.precision == Precision::kFp16) {
     loss_scale_.emplace(setup_.spec.training.initial_loss_scale,
                         setup_.spec.training.loss_scale_window);
@@ -292,6 +294,7 @@ Result<bool> Run::settle_bad_step(const StepInput& input, const StepResult& resu
 
 Status Run::one_step() {
   const auto start = Clock::now();
+  engine_->context().trace.discard();  // what is booked is read by rehearsals only
   const TrainingSpec& training = setup_.spec.training;
   const StepInput input{
       .step = state_.step,

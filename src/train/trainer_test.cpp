@@ -1,0 +1,193 @@
+// Whole runs of a small model: that stopping, resuming and threads leave no trace in the result.
+
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/checkpoints.h"
+
+namespace cadre::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder with a corpus of 40 documents whose words come from a small generator.
+class TrainerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder = fs::path(::testing::TempDir()) / "trainer" /
+             ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder);
+    fs::create_directories(folder / "corpus");
+    uint32_t state = 7;
+    for (int document = 0; document < 40; ++document) {
+      std::ofstream out(folder / "corpus" / ("text-" + std::to_string(document) + ".txt"));
+      for (int word = 0; word < 60; ++word) {
+        state = state * 1664525u + 1013904223u;
+        constexpr const char* kWords[] = {"one ", "two ", "three ", "sun ", "moon ", "stars.\n"};
+        out << kWords[(state >> 24) % 6];
+      }
+    }
+  }
+
+  // `extra` stands in the section training.
+  LoadedRun configuration(const std::string& output, const std::string& extra,
+                          const std::string& more = "") const {
+    const std::string text =
+        "model: {model_type: llama, hidden_size: 24, intermediate_size: 40,\n"
+        "        num_hidden_layers: 2, num_attention_heads: 3, num_key_value_heads: 1,\n"
+        "        head_dim: 8, max_position_embeddings: 64}\n"
+        "tokenizer: {train: {vocab_size: 300}}\n"
+        "data: {sources: [{paths: [corpus]}], sequence_length: 16, validation_fraction: 0.2}\n"
+        "sample: {tokens: 4}\n" +
+        more + "training:\n  micro_batch_size: 3\n  learning_rate: 1e-2\n" + extra;
+    const Result<LoadedRun> loaded =
+        read_run_text(text, (folder / "run.yaml").string(),
+                      {.set = {"data.cache_directory=" + (folder / "cache").string()},
+                       .output = (folder / output).string()});
+    CADRE_CHECK(loaded.ok(), loaded.ok() ? "" : loaded.error().message);
+    return *loaded;
+  }
+
+  std::vector<Json> metrics(const std::string& output) const {
+    std::vector<Json> lines;
+    std::ifstream in(folder / output / "metrics.jsonl");
+    for (std::string line; std::getline(in, line);) {
+      lines.push_back(Json::parse(line));
+    }
+    return lines;
+  }
+
+  std::string bytes(const fs::path& path) const {
+    std::ifstream in(folder / path, std::ios::binary);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+
+  void expect_same_result(const std::string& a, const std::string& b,
+                          const std::string& step) const {
+    for (const char* file : {"model.safetensors", "optimizer.safetensors", "trainer_state.json"}) {
+      const fs::path name = fs::path("checkpoints") / step / file;
+      if (fs::exists(folder / a / name)) {
+        EXPECT_EQ(bytes(a / name), bytes(b / name)) << file;
+      }
+    }
+  }
+
+  fs::path folder;
+};
+
+int run(const LoadedRun& loaded, const TrainOptions& options = {.log_json = true}) {
+  const Result<RunEnd> end = train_run(loaded, options);
+  if (!end.ok()) {
+    std::fprintf(stderr, "%s\n", end.error().message.c_str());
+    return end.error().kind == ErrorKind::kInput ? 2 : 1;
+  }
+  return *end == RunEnd::kStopped ? 75 : 0;
+}
+
+TEST_F(TrainerTest, LearnsAndWritesARunFolder) {
+  ASSERT_EQ(run(configuration("a", "  steps: 30\n")), 0);
+  const std::vector<Json> lines = metrics("a");
+  ASSERT_EQ(lines.size(), 30u);
+  EXPECT_LT(lines.back()["loss"].get<double>(), 0.7 * lines.front()["loss"].get<double>());
+  for (const char* file :
+       {"run.yaml", "tokenizer.json", "log/rank-0000.log", "checkpoints/step-00000030/config.json",
+        "checkpoints/step-00000030/tokenizer.json", "checkpoints/step-00000030/manifest.json"}) {
+    EXPECT_TRUE(fs::exists(folder / "a" / file)) << file;
+  }
+}
+
+// 24 steps are more than an epoch of this corpus.
+TEST_F(TrainerTest, GivesTheSameBitsInOneGoAndInTwo) {
+  for (const std::string precision : {"fp32", "bf16"}) {
+    const std::string extra = "  steps: 24\n  precision: " + precision +
+                              "\n  gradient_accumulation_steps: 2\n  dropout: 0.1\n";
+    const std::string whole = "whole-" + precision, halves = "halves-" + precision;
+    ASSERT_EQ(run(configuration(whole, extra, "threads: 1\n")), 0);
+    // A stop asked for while the first half runs: after a checkpoint every 12 steps.
+    ASSERT_EQ(run(configuration(halves, extra, "threads: 2\ncheckpoint: {every: 12, keep: 0}\n")),
+              0);
+    fs::remove_all(folder / halves / "checkpoints" / "step-00000024");
+    ASSERT_EQ(run(configuration(halves, extra, "threads: 3\ncheckpoint: {every: 12, keep: 0}\n")),
+              0);
+    const std::vector<Json> a = metrics(whole), b = metrics(halves);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i]["loss"], b[i]["loss"]) << "step " << i + 1;
+      EXPECT_EQ(a[i]["grad_norm"], b[i]["grad_norm"]) << "step " << i + 1;
+    }
+    expect_same_result(whole, halves, "step-00000024");
+  }
+}
+
+TEST_F(TrainerTest, GivesTheSameStepsForAnyAccumulation) {
+  ASSERT_EQ(run(configuration("once", "  steps: 6\n  optimizer: sgd\n  max_grad_norm: 0.5\n", "")),
+            0);
+  LoadedRun split = configuration("split", "  steps: 6\n  optimizer: sgd\n  max_grad_norm: 0.5\n");
+  split.run.training.micro_batch_size = 1;
+  split.run.training.gradient_accumulation_steps = 3;
+  ASSERT_EQ(run(split), 0);
+  const std::vector<Json> a = metrics("once"), b = metrics("split");
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_NEAR(a[i]["loss"].get<double>(), b[i]["loss"].get<double>(), 2e-5) << i;
+    EXPECT_NEAR(a[i]["grad_norm"].get<double>(), b[i]["grad_norm"].get<double>(), 2e-5) << i;
+  }
+}
+
+TEST_F(TrainerTest, FieldCase_C15_AFinishedRunIsLeftAlone) {
+  ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
+  const auto before = fs::last_write_time(folder / "a/checkpoints/step-00000003/manifest.json");
+  ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
+  EXPECT_EQ(fs::last_write_time(folder / "a/checkpoints/step-00000003/manifest.json"), before);
+}
+
+TEST_F(TrainerTest, RefusesToContinueAsAnotherRun) {
+  ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
+  EXPECT_EQ(run(configuration("a", "  steps: 3\n  seed: 9\n")), 2);
+  EXPECT_EQ(run(configuration("a", "  steps: 3\n"), {.resume = TrainOptions::Resume::kNever}), 2);
+  EXPECT_EQ(run(configuration("a", "  steps: 5\n")), 0);
+  EXPECT_EQ(metrics("a").size(), 5u);
+}
+
+TEST_F(TrainerTest, StopsWithTheStepAndTheTensorWhereALossIsNotFinite) {
+  LoadedRun loaded = configuration("a", "  steps: 20\n  max_grad_norm: 0\n  optimizer: sgd\n");
+  loaded.run.training.schedule.learning_rate = 1e30;
+  const Result<RunEnd> end = train_run(loaded, {.log_json = true});
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().kind, ErrorKind::kFailure);
+  EXPECT_NE(end.error().message.find("is not finite, first in"), std::string::npos)
+      << end.error().message;
+  EXPECT_NE(end.error().message.find("samples "), std::string::npos);
+}
+
+TEST_F(TrainerTest, TrainsInFp16WithALossScale) {
+  ASSERT_EQ(run(configuration("a", "  steps: 12\n  precision: fp16\n")), 0);
+  const std::vector<Json> lines = metrics("a");
+  EXPECT_LT(lines.back()["loss"].get<double>(), lines.front()["loss"].get<double>());
+  EXPECT_GE(lines.back()["loss_scale"].get<double>(), 1.0);
+}
+
+TEST_F(TrainerTest, TrainsWithEveryOptimizer) {
+  for (const std::string optimizer : {"sgd", "lion", "muon"}) {
+    const std::string rate = optimizer == "sgd" ? "" : "  weight_decay: 0.01\n";
+    LoadedRun loaded =
+        configuration(optimizer, "  steps: 15\n  optimizer: " + optimizer + "\n" + rate);
+    loaded.run.training.schedule.learning_rate = optimizer == "sgd" ? 0.5 : 3e-3;
+    ASSERT_EQ(run(loaded), 0) << optimizer;
+    const std::vector<Json> lines = metrics(optimizer);
+    EXPECT_LT(lines.back()["loss"].get<double>(), lines.front()["loss"].get<double>()) << optimizer;
+  }
+}
+
+}  // namespace
+}  // namespace cadre::train
