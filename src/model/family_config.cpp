@@ -174,36 +174,8 @@ Result<ModelSpec> ConfigReader::finish(const ModelSpec& spec) const {
   return input_error(message);
 }
 
-void read_common_keys(ConfigReader& reader) {
-  // Looked at by read_model_config().
-  reader.ignore({"architectures", "model_type"});
-  // How files and outputs look, and what a run may choose otherwise.
-  reader.ignore({"torch_dtype",
-                 "dtype",
-                 "transformers_version",
-                 "transformers.js_config",
-                 "use_cache",
-                 "return_dict",
-                 "output_hidden_states",
-                 "output_attentions",
-                 "output_scores",
-                 "torchscript",
-                 "use_bfloat16",
-                 "tf_legacy_loss",
-                 "gradient_checkpointing",
-                 "chunk_size_feed_forward",
-                 "pretraining_tp",
-                 "name_or_path",
-                 "attn_implementation",
-                 "tokenizer_class",
-                 "tokenizer_model_max_length",
-                 "model_max_length",
-                 "unsloth_version",
-                 "unsloth_fixed",
-                 "is_llama_config",
-                 "is_decoder",
-                 "keys_to_ignore_at_inference"});
-  // Generation.
+// How text is generated says nothing about how the model computes.
+static void ignore_generation_keys(ConfigReader& reader) {
   reader.ignore({"max_length",
                  "min_length",
                  "max_new_tokens",
@@ -234,6 +206,38 @@ void read_common_keys(ConfigReader& reader) {
                  "sep_token_id",
                  "prefix",
                  "task_specific_params"});
+}
+
+void read_common_keys(ConfigReader& reader) {
+  // Looked at by read_model_config().
+  reader.ignore({"architectures", "model_type"});
+  // How files and outputs look, and what a run may choose otherwise.
+  reader.ignore({"torch_dtype",
+                 "dtype",
+                 "transformers_version",
+                 "transformers.js_config",
+                 "use_cache",
+                 "return_dict",
+                 "output_hidden_states",
+                 "output_attentions",
+                 "output_scores",
+                 "torchscript",
+                 "use_bfloat16",
+                 "tf_legacy_loss",
+                 "gradient_checkpointing",
+                 "chunk_size_feed_forward",
+                 "pretraining_tp",
+                 "name_or_path",
+                 "attn_implementation",
+                 "tokenizer_class",
+                 "tokenizer_model_max_length",
+                 "model_max_length",
+                 "unsloth_version",
+                 "unsloth_fixed",
+                 "is_llama_config",
+                 "is_decoder",
+                 "keys_to_ignore_at_inference"});
+  ignore_generation_keys(reader);
   // Classification.
   reader.ignore({"finetuning_task", "id2label", "label2id", "num_labels", "problem_type"});
 

@@ -16,8 +16,7 @@ RunSpec read_back(const RunSpec& run) {
   return result.ok() ? result->run : RunSpec();
 }
 
-TEST(PrintRun, ReadsBackToTheSameRunWithEveryKeySet) {
-  const RunSpec run = spec_testing::loaded(R"(
+constexpr const char* kEveryKey = R"(
 name: "1e3"
 output: 'out dir'
 threads: 3
@@ -81,8 +80,10 @@ training:
 checkpoint: {every: 13, keep: 0, save_optimizer: false}
 parallel: {data_parallel_size: 1, zero_stage: 3}
 sample: {prompt: "Es war\n\teinmal\u007f \\ \"…\" # 🦊", tokens: 0, temperature: 0, top_k: 5, top_p: 0.5, seed: 9}
-)")
-                          .run;
+)";
+
+TEST(PrintRun, ReadsBackToTheSameRunWithEveryKeySet) {
+  const RunSpec run = spec_testing::loaded(kEveryKey).run;
   EXPECT_EQ(run.sample.prompt, "Es war\n\teinmal\x7F \\ \"…\" # 🦊");
   EXPECT_TRUE(read_back(run) == run) << print_run(run) << "\nread back:\n"
                                      << print_run(read_back(run));
