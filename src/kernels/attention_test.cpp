@@ -23,8 +23,7 @@ using testing::values_of;
 class AttentionTest : public ::testing::TestWithParam<Target> {
  protected:
   Rig rig_of(int threads = 1) const {
-    return Rig({.kind = DeviceKind::kCpu, .target = GetParam()},
-               {.threads = threads, .arena_bytes = int64_t{64} << 20});
+    return Rig({.kind = DeviceKind::kCpu, .target = GetParam()}, {.threads = threads});
   }
 };
 INSTANTIATE_TEST_SUITE_P(Targets, AttentionTest, ::testing::ValuesIn(testing::tested_targets()),

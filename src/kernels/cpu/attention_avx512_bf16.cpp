@@ -50,6 +50,9 @@ struct PairMath {
   static void pack_rows(Word* to, int64_t width, const Bf16* from, int64_t from_row, int64_t rows,
                         int64_t D) {
     for (int64_t row = 0; row < rows; ++row) {
+      if (row + kRowsAhead < rows) {
+        prefetch_row(from + (row + kRowsAhead) * from_row, D);
+      }
       auto* const line = reinterpret_cast<std::byte*>(to + row * (width / 2));
       std::memcpy(line, from + row * from_row, static_cast<size_t>(2 * D));
       std::memset(line + 2 * D, 0, static_cast<size_t>(2 * (width - D)));
@@ -61,6 +64,10 @@ struct PairMath {
     for (int64_t row = 0; row < rows; row += 2) {
       const Bf16* const even = from + row * from_row;
       const Bf16* const odd = even + from_row;
+      if (row + kRowsAhead + 1 < rows) {
+        prefetch_row(even + kRowsAhead * from_row, D);
+        prefetch_row(odd + kRowsAhead * from_row, D);
+      }
       Word* const line = to + row / 2 * width;
       int64_t d = 0;
       for (; d + kLanes <= D && row + 1 < rows; d += kLanes) {

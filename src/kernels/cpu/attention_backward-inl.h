@@ -231,8 +231,8 @@ void backward_block(const AttentionBackwardTask& task, const BackwardScratch<Mat
   const QueryBlock block = query_block(task, rows.b, rows.first);
   load_queries(task, scratch, block, rows);
   std::fill_n(scratch.dq, kBlock * scratch.width, 0.0f);
-  for (int64_t key = block.first_key / kBlock * kBlock; key < block.end_key; key += kBlock) {
-    const BlockPair pair = pair_of(block, key, std::min(kBlock, block.end_key - key));
+  for (int64_t key = block.first_key() / kBlock * kBlock; key < block.end_key(); key += kBlock) {
+    const BlockPair pair = pair_of(block, key, std::min(kBlock, block.end_key() - key));
     const int64_t words = key * scratch.words;
     for (int64_t r = 0; r < pair.runs; ++r) {
       const KeyRun& run = pair.run[static_cast<size_t>(r)];

@@ -233,9 +233,9 @@ void forward_block(const AttentionForwardTask& task, const ForwardScratch<Math>&
   std::fill_n(scratch.maximum, kBlock, kNoMaximum);
   std::fill_n(scratch.sum, kBlock, 0.0f);
 
-  const int64_t first_block = block.first_key / kBlock * kBlock;
-  for (int64_t key = first_block; key < block.end_key; key += kBlock) {
-    const BlockPair pair = pair_of(block, key, std::min(kBlock, block.end_key - key));
+  const int64_t first_block = block.first_key() / kBlock * kBlock;
+  for (int64_t key = first_block; key < block.end_key(); key += kBlock) {
+    const BlockPair pair = pair_of(block, key, std::min(kBlock, block.end_key() - key));
     if (pair.runs == 0) {
       continue;
     }

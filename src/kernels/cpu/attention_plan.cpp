@@ -3,27 +3,6 @@
 namespace cadre::kernels::cpu {
 namespace {
 
-// Over the queries of one group.
-struct GroupKeys {
-  int64_t first_min = 0;
-  int64_t first_max = 0;
-  int64_t last_min = 0;
-  int64_t last_max = 0;
-};
-
-GroupKeys keys_of_group(const QueryBlock& block, int64_t group) {
-  const auto begin = static_cast<size_t>(group * kGroup);
-  GroupKeys keys{block.first[begin], block.first[begin], block.last[begin], block.last[begin]};
-  const auto end = static_cast<size_t>(std::min(block.rows, (group + 1) * kGroup));
-  for (size_t row = begin; row < end; ++row) {
-    keys.first_min = std::min<int64_t>(keys.first_min, block.first[row]);
-    keys.first_max = std::max<int64_t>(keys.first_max, block.first[row]);
-    keys.last_min = std::min<int64_t>(keys.last_min, block.last[row]);
-    keys.last_max = std::max<int64_t>(keys.last_max, block.last[row]);
-  }
-  return keys;
-}
-
 // Neighbouring segments that the same groups see become one run.
 void add_segment(BlockPair& pair, const KeyRun& segment) {
   if (pair.runs > 0) {
@@ -53,17 +32,18 @@ void add_query_run(BlockPair& pair, const QueryRun& queries) {
 
 BlockPair pair_of(const QueryBlock& block, int64_t first_key, int64_t keys) {
   const int64_t groups = block.groups();
-  std::array<GroupKeys, kGroups> of_group;
-  for (int64_t g = 0; g < groups; ++g) {
-    of_group[static_cast<size_t>(g)] = keys_of_group(block, g);
-  }
   BlockPair pair;
+  if (block.all.see_all(first_key, first_key + keys)) {
+    add_segment(pair, {.first = 0, .end = keys, .first_group = 0, .end_group = groups});
+    add_query_run(pair, {.first = 0, .end = block.rows, .first_key = 0, .end_key = keys});
+    return pair;
+  }
   std::array<QueryRun, kGroups> queries;
   for (int64_t first = 0; first < keys; first += kGroup) {
     KeyRun segment{.first = first, .end = std::min(keys, first + kGroup), .first_group = groups};
     for (int64_t g = 0; g < groups; ++g) {
-      const GroupKeys& seen = of_group[static_cast<size_t>(g)];
-      if (first_key + segment.end <= seen.first_min || seen.last_max < first_key + first) {
+      if (!block.of_group[static_cast<size_t>(g)].see_some(first_key + first,
+                                                           first_key + segment.end)) {
         continue;
       }
       segment.first_group = std::min(segment.first_group, g);
@@ -79,9 +59,8 @@ BlockPair pair_of(const QueryBlock& block, int64_t first_key, int64_t keys) {
   for (int64_t r = 0; r < pair.runs; ++r) {
     KeyRun& run = pair.run[static_cast<size_t>(r)];
     for (int64_t g = run.first_group; g < run.end_group; ++g) {
-      const GroupKeys& seen = of_group[static_cast<size_t>(g)];
-      run.masked[static_cast<size_t>(g)] =
-          first_key + run.first < seen.first_max || seen.last_min < first_key + run.end - 1;
+      const auto at = static_cast<size_t>(g);
+      run.masked[at] = !block.of_group[at].see_all(first_key + run.first, first_key + run.end);
     }
   }
   for (int64_t g = 0; g < groups; ++g) {

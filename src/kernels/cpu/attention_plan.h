@@ -56,28 +56,50 @@ struct BlockPair {
   std::array<QueryRun, kGroups> query_run;
 };
 
+// The least and the greatest of the first and the last keys that some queries see.
+struct KeyBounds {
+  int64_t first_min = INT64_MAX;
+  int64_t first_max = INT64_MIN;
+  int64_t last_min = INT64_MAX;
+  int64_t last_max = INT64_MIN;
+
+  void include(const KeyRange& keys) {
+    first_min = std::min(first_min, keys.first);
+    first_max = std::max(first_max, keys.first);
+    last_min = std::min(last_min, keys.end - 1);
+    last_max = std::max(last_max, keys.end - 1);
+  }
+  bool see_all(int64_t first_key, int64_t end_key) const {
+    return first_max <= first_key && end_key - 1 <= last_min;
+  }
+  bool see_some(int64_t first_key, int64_t end_key) const {
+    return first_min < end_key && first_key <= last_max;
+  }
+};
+
 // Which keys the queries of a block see.
 struct QueryBlock {
   int64_t rows = 0;
-  int64_t first_key = 0;  // of all of them
-  int64_t end_key = 0;
+  KeyBounds all;
+  std::array<KeyBounds, kGroups> of_group;
   alignas(64) std::array<int32_t, kBlock> first{};  // visible: first <= key <= last
   alignas(64) std::array<int32_t, kBlock> last{};
 
   int64_t groups() const { return (rows + kGroup - 1) / kGroup; }
+  int64_t first_key() const { return all.first_min; }
+  int64_t end_key() const { return all.last_max + 1; }
 };
 
 template <typename Task>
 QueryBlock query_block(const Task& task, int64_t b, int64_t first_query) {
   QueryBlock block;
   block.rows = std::min(kBlock, task.shape.Q - first_query);
-  block.first_key = task.shape.K;
   for (int64_t row = 0; row < block.rows; ++row) {
     const KeyRange keys = visible_keys(task, b, first_query + row);
     block.first[static_cast<size_t>(row)] = static_cast<int32_t>(keys.first);
     block.last[static_cast<size_t>(row)] = static_cast<int32_t>(keys.end - 1);
-    block.first_key = std::min(block.first_key, keys.first);
-    block.end_key = std::max(block.end_key, keys.end);
+    block.all.include(keys);
+    block.of_group[static_cast<size_t>(row / kGroup)].include(keys);
   }
   return block;
 }

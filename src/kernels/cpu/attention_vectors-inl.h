@@ -8,6 +8,7 @@
 #define CADRE_KERNELS_CPU_ATTENTION_VECTORS_INL_H
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -181,11 +182,24 @@ HWY_INLINE Vector exp2(Vector x) {
   return hn::MulAdd(hn::Mul(f, scale), q, scale);
 }
 
+// Rows of a head lie far apart, as those of other heads are between them: the processor does not
+// guess the next.
+constexpr int64_t kRowsAhead = 16;
+template <typename Element>
+HWY_INLINE void prefetch_row(const Element* row, int64_t D) {
+  for (int64_t d = 0; d < D; d += 64 / static_cast<int64_t>(sizeof(Element))) {
+    hwy::Prefetch(row + d);
+  }
+}
+
 // Rows of D elements as floats, each padded with zeroes to `to_row` floats.
 template <typename Element>
 void widen_rows(float* to, int64_t to_row, const Element* from, int64_t from_row, int64_t rows,
                 int64_t D) {
   for (int64_t row = 0; row < rows; ++row) {
+    if (row + kRowsAhead < rows) {
+      prefetch_row(from + kRowsAhead * from_row, D);
+    }
     for_each_vector(D, [&](auto tag, int64_t d)
                            HWY_ATTR { hn::StoreU(load_floats(tag, from + d), tag, to + d); });
     std::fill(to + D, to + to_row, 0.0f);
