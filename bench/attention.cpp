@@ -71,6 +71,14 @@ Tensor heads(const Tensor& rows, const Case& c, int64_t part) {
   return rows.slice(box).split(2, c.H);
 }
 
+// The part of "NAME DTYPE PASS" that is asked for.
+std::string filter;
+
+bool wanted(const Case& c, DType dtype, const char* pass) {
+  const std::string name = std::string(c.name) + " " + std::string(name_of(dtype)) + " " + pass;
+  return name.find(filter) != std::string::npos;
+}
+
 void print(const Case& c, DType dtype, const char* pass, const Rank& rank, const Seconds& seconds,
            double peak) {
   const double gflop = static_cast<double>(rank.trace.current().ops.back().flops) * 1e-9;
@@ -92,11 +100,17 @@ void run(const Case& c, DType dtype, int threads, double seconds) {
   const Tensor k = heads(rows, c, 1);
   const Tensor v = heads(rows, c, 2);
   const double peak = measure_peak_gflops();
-  const Seconds forward = time_best(seconds, [&] {
+  const auto forward = [&] {
     rank->trace.discard();
     attention_forward(context, o, lse, q, k, v, {}, options);
-  });
-  print(c, dtype, "forward", *rank, forward, peak);
+  };
+  forward();
+  if (wanted(c, dtype, "forward")) {
+    print(c, dtype, "forward", *rank, time_best(seconds, forward), peak);
+  }
+  if (!wanted(c, dtype, "backward")) {
+    return;
+  }
   const Seconds backward = time_best(seconds, [&] {
     rank->trace.discard();
     attention_backward(context, heads(drows, c, 0), heads(drows, c, 1), heads(drows, c, 2), dout, o,
@@ -131,14 +145,15 @@ void run_rope(const Case& c, DType dtype, int threads, double seconds) {
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   const double seconds = argc > 2 ? std::atof(argv[2]) : 0.3;
-  const std::string filter = argc > 3 ? argv[3] : "";
+  cadre::bench::filter = argc > 3 ? argv[3] : "";
   for (const cadre::DType dtype : {cadre::DType::kF32, cadre::DType::kBf16}) {
     for (const cadre::bench::Case& c : cadre::bench::kCases) {
-      if (std::string(c.name).find(filter) == std::string::npos) {
-        continue;
+      if (cadre::bench::wanted(c, dtype, "forward") || cadre::bench::wanted(c, dtype, "backward")) {
+        cadre::bench::run(c, dtype, threads, seconds);
       }
-      cadre::bench::run(c, dtype, threads, seconds);
-      cadre::bench::run_rope(c, dtype, threads, seconds);
+      if (cadre::bench::wanted(c, dtype, "rope")) {
+        cadre::bench::run_rope(c, dtype, threads, seconds);
+      }
     }
   }
   return 0;

@@ -71,13 +71,15 @@ struct Product {
 template <typename Math, bool kRowsTouch, int64_t kRows, int64_t kVectors>
 HWY_NOINLINE void multiply_tile(const Product<typename Math::Word>& x) {
   using Word = typename Math::Word;
+  // Copies: the compiler must not think that a store could change them.
+  float* const c = x.c;
+  const int64_t c_row = x.c_row;
   Vector sums[kRows][kVectors];
   HWY_UNROLL(8)
   for (int64_t row = 0; row < kRows; ++row) {
     HWY_UNROLL(4)
     for (int64_t v = 0; v < kVectors; ++v) {
-      sums[row][v] =
-          x.add ? hn::LoadU(kFloats, x.c + row * x.c_row + v * kLanes) : hn::Zero(kFloats);
+      sums[row][v] = x.add ? hn::LoadU(kFloats, c + row * c_row + v * kLanes) : hn::Zero(kFloats);
     }
   }
   const Word* a = x.a;
@@ -105,7 +107,7 @@ HWY_NOINLINE void multiply_tile(const Product<typename Math::Word>& x) {
   for (int64_t row = 0; row < kRows; ++row) {
     HWY_UNROLL(4)
     for (int64_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(sums[row][v], kFloats, x.c + row * x.c_row + v * kLanes);
+      hn::StoreU(sums[row][v], kFloats, c + row * c_row + v * kLanes);
     }
   }
 }
