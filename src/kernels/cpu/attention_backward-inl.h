@@ -10,6 +10,8 @@
 #include "kernels/cpu/attention_forward-inl.h"
 #include "kernels/cpu/attention_vectors-inl.h"
 
+// Not for the emulated vectors of x86-64's baseline: they are no vectors.
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 HWY_BEFORE_NAMESPACE();
 namespace cadre::kernels::cpu {
 namespace HWY_NAMESPACE {
@@ -314,5 +316,6 @@ constexpr AttentionBackend backend_of(Target target) {
 }  // namespace HWY_NAMESPACE
 }  // namespace cadre::kernels::cpu
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif

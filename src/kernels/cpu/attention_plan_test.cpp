@@ -79,9 +79,8 @@ TEST(AttentionPlan, ComputesEveryPairThatIsSeenOnce) {
 }
 
 TEST(AttentionPlan, SkipsWhatIsMaskedAndDoesNotMaskWhatIsSeen) {
-  const Task task{.shape = {.B = 1, .Q = 128, .K = 128, .H = 1, .G = 1, .D = 1},
-                  .start_BK = {},
-                  .options = {}};
+  const Task task{
+      .shape = {.B = 1, .Q = 128, .K = 128, .H = 1, .G = 1, .D = 1}, .start_BK = {}, .options = {}};
   const QueryBlock second = query_block(task, 0, 64);
   const BlockPair whole = pair_of(second, 0, 64);
   ASSERT_EQ(whole.runs, 1);

@@ -18,6 +18,8 @@
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/float_vectors-inl.h"
 
+// Not for the emulated vectors of x86-64's baseline: they are no vectors.
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 HWY_BEFORE_NAMESPACE();
 namespace cadre::kernels::cpu {
 namespace HWY_NAMESPACE {
@@ -308,5 +310,6 @@ struct FloatMath {
 }  // namespace HWY_NAMESPACE
 }  // namespace cadre::kernels::cpu
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif
