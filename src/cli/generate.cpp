@@ -73,12 +73,12 @@ Status run_generate(Flags flags) {
                          model->vocab_size);
     }
   }
-  Result<std::unique_ptr<train::Engine>> engine =
-      train::load_engine(*folder, *model,
-                         {.precision = *precision,
-                          .sequence_length = positions,
-                          .sample_positions = positions,
-                          .threads = train::thread_count(flags.threads)});
+  Result<std::unique_ptr<train::Engine>> engine = train::load_engine(
+      *folder, *model,
+      {.precision = *precision,
+       .sequence_length = positions,
+       .text = {.prompt = static_cast<int64_t>(prompt.size()), .tokens = flags.options.tokens},
+       .threads = train::thread_count(flags.threads)});
   if (!engine) {
     return engine.error();
   }

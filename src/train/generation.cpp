@@ -115,13 +115,15 @@ void generate(Engine& engine, std::span<const int32_t> prompt, const GenerationO
   }
 }
 
-void rehearse_generation(Engine& engine, int64_t positions) {
-  model::Stage::Cache cache = engine.stage().make_cache(engine.activations(), 1, positions);
-  // The longest prompt needs the most; the last token looks back on the longest cache.
-  const std::vector<int32_t> ids(static_cast<size_t>(positions - 1), 0);
+void rehearse_generation(Engine& engine, const GenerationLength& length) {
+  model::Stage::Cache cache =
+      engine.stage().make_cache(engine.activations(), 1, length.positions());
+  const std::vector<int32_t> ids(static_cast<size_t>(length.prompt), 0);
   OwnedTensor logits = feed(engine, cache, ids);
-  logits.reset();
-  logits = feed(engine, cache, std::span(ids).first(1));
+  for (int64_t index = 1; index < length.tokens; ++index) {
+    logits.reset();
+    logits = feed(engine, cache, std::span(ids).first(1));
+  }
 }
 
 }  // namespace cadre::train

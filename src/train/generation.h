@@ -26,8 +26,17 @@ struct GenerationOptions {
 void generate(Engine& engine, std::span<const int32_t> prompt, const GenerationOptions& options,
               const std::function<void(int32_t)>& emit);
 
-// On meta: takes and gives back the memory that generate() would, for `positions` in all.
-void rehearse_generation(Engine& engine, int64_t positions);
+// How long a text will be.
+struct GenerationLength {
+  int64_t prompt = 0;  // tokens; 0: no text
+  int64_t tokens = 0;  // new ones, at most
+
+  int64_t positions() const { return prompt + tokens; }
+};
+
+// On meta: takes and gives back the memory that generate() would, token by token, since a kernel
+// may need more scratch for fewer rows.
+void rehearse_generation(Engine& engine, const GenerationLength& length);
 
 // The next token of `logits`. `index` numbers the draws of one text, so that the choice is a pure
 // function of (logits, options, index).

@@ -49,7 +49,7 @@ Result<std::unique_ptr<Engine>> load_engine(const fs::path& folder, const ModelS
   const Target target = detect_cpu_target();
   const Rehearsal rehearsal = rehearse(spec, {.target = target,
                                               .threads = options.threads,
-                                              .sample_positions = options.sample_positions,
+                                              .text = options.text,
                                               .whole_logits = options.whole_logits});
   auto engine = std::make_unique<Engine>(spec, Device{.kind = DeviceKind::kCpu, .target = target},
                                          options.threads, rehearsal.ledger);

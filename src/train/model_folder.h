@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "data/tokenizer/tokenizer.h"
 #include "train/engine.h"
+#include "train/generation.h"
 
 namespace cadre::train {
 
@@ -15,9 +16,9 @@ struct ModelFolderOptions {
   Precision precision = Precision::kFp32;
   Purpose purpose = Purpose::kInference;
   int64_t batch_size = 1;
-  int64_t sequence_length = 0;   // 0: the model's max_position_embeddings
-  int64_t sample_positions = 0;  // for generate; 0: none
-  bool whole_logits = false;     // for probe: logits of every position
+  int64_t sequence_length = 0;  // 0: the model's max_position_embeddings
+  GenerationLength text = {};   // for generate
+  bool whole_logits = false;    // for probe: logits of every position
   bool separate_documents = false;
   int threads = 1;
 };

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "train/generation.h"
-
 namespace cadre::train {
 namespace {
 
@@ -51,8 +49,8 @@ Rehearsal rehearse(const EngineSpec& spec, const RehearsalOptions& options) {
   }
   EvaluationSums sums;
   engine.evaluate(sums, [](const HostBatch&) {});
-  if (options.sample_positions > 0) {
-    rehearse_generation(engine, options.sample_positions);
+  if (options.text.prompt > 0) {
+    rehearse_generation(engine, options.text);
   }
   if (options.whole_logits) {
     static_cast<void>(

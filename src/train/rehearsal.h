@@ -8,6 +8,7 @@
 #include "telemetry/ledger.h"
 #include "telemetry/trace.h"
 #include "train/engine.h"
+#include "train/generation.h"
 
 namespace cadre::train {
 
@@ -21,8 +22,8 @@ struct Rehearsal {
 struct RehearsalOptions {
   Target target = Target::kCpu;
   int threads = 1;
-  int64_t sample_positions = 0;  // of the text generated at the end; 0: none
-  bool whole_logits = false;     // logits of every position of a micro-batch, for probe
+  GenerationLength text = {};  // generated at the end
+  bool whole_logits = false;   // logits of every position of a micro-batch, for probe
 };
 
 Rehearsal rehearse(const EngineSpec& spec, const RehearsalOptions& options);

@@ -21,12 +21,13 @@ std::vector<int32_t> prompt_ids(const RunSetup& setup) {
 
 }  // namespace
 
-int64_t sample_positions(const RunSetup& setup) {
+GenerationLength sample_length(const RunSetup& setup) {
   if (setup.tokenizer == nullptr || setup.spec.sample.tokens == 0) {
-    return 0;
+    return {};
   }
   const auto prompt = static_cast<int64_t>(prompt_ids(setup).size());
-  return std::min(prompt + setup.spec.sample.tokens, setup.spec.data.sequence_length);
+  return {.prompt = prompt,
+          .tokens = std::min(setup.spec.sample.tokens, setup.spec.data.sequence_length - prompt)};
 }
 
 std::string sample_text(Engine& engine, const RunSetup& setup) {
@@ -34,7 +35,7 @@ std::string sample_text(Engine& engine, const RunSetup& setup) {
   const std::vector<int32_t> prompt = prompt_ids(setup);
   std::vector<int32_t> ids = prompt;
   generate(engine, prompt,
-           {.tokens = sample_positions(setup) - static_cast<int64_t>(prompt.size()),
+           {.tokens = sample_length(setup).tokens,
             .temperature = sample.temperature,
             .top_k = sample.top_k,
             .top_p = sample.top_p,

@@ -132,9 +132,8 @@ class Run {
 Status Run::make_engine() {
   const EngineSpec spec = engine_spec(setup_.spec, setup_.model);
   const Target target = detect_cpu_target();
-  rehearsal_ = rehearse(
-      spec,
-      {.target = target, .threads = setup_.threads, .sample_positions = sample_positions(setup_)});
+  rehearsal_ =
+      rehearse(spec, {.target = target, .threads = setup_.threads, .text = sample_length(setup_)});
   const int64_t available = available_memory_bytes();
   if (available > 0 && rehearsal_.ledger.total() > available) {
     return input_error("the run needs ", readable_bytes(rehearsal_.ledger.total()),
