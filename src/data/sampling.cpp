@@ -40,6 +40,17 @@ class RowReader {
     return sources_[static_cast<size_t>(number)];
   }
 
+  // Whether every document is one sequence and the token after its last: then each is a sample.
+  bool samples_are_documents(const TokenStream& stream) const {
+    return stream.document_length() == length() + 1;
+  }
+
+  // The first token of a sample.
+  int64_t first_token(const SampleId& id) const {
+    const TokenStream& stream = *source(id.source).tokens;
+    return id.index * (samples_are_documents(stream) ? length() + 1 : length());
+  }
+
   // The number of rows of `batch`, whose spans must agree.
   int64_t rows(const Batch& batch) const {
     const size_t elements = batch.tokens.size();
@@ -58,7 +69,7 @@ class RowReader {
     int64_t available = 0;
     if (id.source >= 0) {
       const TokenStream& stream = *source(id.source).tokens;
-      const int64_t first = id.index * length();
+      const int64_t first = first_token(id);
       available = std::min(stream.tokens() - first, length() + 1);
       const auto count = static_cast<size_t>(available);
       stream.read(std::span(tokens_).first(count), std::span(starts_).first(count), first);
@@ -133,7 +144,7 @@ std::string RowReader::describe(const SampleId& id) const {
     return "padding";
   }
   const SampledSource& from = source(id.source);
-  const int64_t first = id.index * length();
+  const int64_t first = first_token(id);
   const TokenStream::Place place = from.tokens->find(first);
   return fmt::format("source \"{}\", epoch {}, sequence {} (from token {} of document {} of {})",
                      from.name, id.epoch, id.index, first - place.begin, place.document,
@@ -145,7 +156,9 @@ class TrainingStream final : public SampleStream {
   TrainingStream(std::vector<SampledSource> sources, const SamplingOptions& options)
       : reader_(std::move(sources), options), mixture_(ratio_of(reader_.sources())) {
     for (const SampledSource& source : reader_.sources()) {
-      const int64_t sequences = (source.tokens->tokens() - 1) / options.sequence_length;
+      const int64_t sequences = reader_.samples_are_documents(*source.tokens)
+                                    ? source.tokens->documents()
+                                    : (source.tokens->tokens() - 1) / options.sequence_length;
       CADRE_CHECK(sequences >= 1, "source ", source.name, " has less than one sequence");
       sequences_.push_back(sequences);
       // One key for every source; the pass over it is the stream.
@@ -206,7 +219,10 @@ class ValidationStream final : public SampleStream {
       : reader_(std::move(sources), options) {
     const int64_t T = options.sequence_length;
     for (const SampledSource& source : reader_.sources()) {
-      ends_.push_back(samples() + (std::max<int64_t>(source.tokens->tokens() - 1, 0) + T - 1) / T);
+      const int64_t targets = std::max<int64_t>(source.tokens->tokens() - 1, 0);
+      ends_.push_back(samples() + (reader_.samples_are_documents(*source.tokens)
+                                       ? source.tokens->documents()
+                                       : (targets + T - 1) / T));
     }
     CADRE_CHECK(samples() >= 1, "no validation token is a target");
   }

@@ -4,6 +4,9 @@
 // A source of N tokens is cut into sequences of T positions: sequence i reads tokens [i T, i T +
 // T], the last of them only as a target.
 //
+// Where every document of a source has T + 1 tokens (lists that somebody has already cut), each is
+// one sequence with its targets, and sequence i begins at token i (T + 1).
+//
 // Training. The samples of a run are numbered through; sample n comes from the source that the
 // mixture says, and is the next of that source's sequences in its own shuffled order. When a source
 // has given each of its sequences once, it is shuffled anew and begins again: no sequence returns

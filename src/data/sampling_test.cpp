@@ -58,6 +58,22 @@ TEST_F(SamplingTest, CutsAPlainStreamIntoSequences) {
   EXPECT_EQ(batch.ids, (std::vector<SampleId>{{0, 0, 0}, {0, 0, 1}}));
 }
 
+// Lists of one token more than a sequence were cut by somebody who meant each to be a sample.
+TEST_F(SamplingTest, TakesDocumentsOfOneSequenceAndItsTargetsAsSamples) {
+  const std::vector<std::vector<int32_t>> documents = {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}};
+  const std::vector<TokenShard> shards = make_shards(folder_ / "lists", documents, 4, 20);
+  const TokenStream tokens(shards, HashRange{});
+  sources_.push_back({.name = "lists", .weight = 1.0, .tokens = &tokens});
+  options_.shuffle = false;
+  for (const auto& stream : {training(), validation()}) {
+    EXPECT_EQ(stream->samples_per_epoch(), 2);
+    OwnedBatch batch(2, 4);
+    EXPECT_EQ(stream->fill(0, batch.view()), 8);
+    EXPECT_EQ(batch.tokens, (std::vector<int32_t>{1, 2, 3, 4, 6, 7, 8, 9}));
+    EXPECT_EQ(batch.targets, (std::vector<int32_t>{2, 3, 4, 5, 7, 8, 9, 10}));
+  }
+}
+
 // Documents 0 | 1 2 | 3 4 5 | 6 | 7 8 | 9 10: what begins a document has no token to be foretold
 // from.
 TEST_F(SamplingTest, KeepsDocumentsApart) {

@@ -27,6 +27,7 @@ TokenStream::TokenStream(std::span<const TokenShard> shards, const HashRange& ra
                           .document = static_cast<int64_t>(number),
                           .begin = tokens_});
       }
+      document_length_ = documents_ == 0 || document_length_ == tokens ? tokens : 0;
       ++documents_;
       tokens_ += tokens;
       text_bytes_ += static_cast<int64_t>(entry.text_bytes);

@@ -29,6 +29,7 @@ class TokenStream {
   int64_t tokens() const { return tokens_; }
   int64_t documents() const { return documents_; }
   int64_t text_bytes() const { return text_bytes_; }
+  int64_t document_length() const { return document_length_; }  // of each; 0: they differ
   int64_t shard_bytes() const;  // of all its shards, with the documents that are not its own
 
   // Writes tokens [first, first + out.size()), and for each the index in `out` of the first one of
@@ -59,6 +60,7 @@ class TokenStream {
   int64_t tokens_ = 0;
   int64_t documents_ = 0;
   int64_t text_bytes_ = 0;
+  int64_t document_length_ = 0;
 };
 
 }  // namespace cadre::data
