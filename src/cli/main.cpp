@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   cadre::add_plan_command(app, exit_code);
   cadre::add_bench_command(app, exit_code);
   cadre::add_config_command(app, exit_code);
+  cadre::add_data_command(app, exit_code);
   cadre::add_tokenizer_command(app, exit_code);
   cadre::add_checkpoint_command(app, exit_code);
   try {
