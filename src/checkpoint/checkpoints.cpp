@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
 #include <string_view>
 #include <system_error>
 
@@ -96,6 +95,14 @@ CheckpointInfo inspect(const std::filesystem::path& checkpoint, int64_t step, Sc
   return info;
 }
 
+Result<std::vector<CheckpointInfo>> newest_first(const std::filesystem::path& checkpoints) {
+  Result<std::vector<CheckpointInfo>> all = list_checkpoints(checkpoints, Scrutiny::kSizes);
+  if (all) {
+    std::ranges::reverse(*all);
+  }
+  return all;
+}
+
 std::string note_of(const CheckpointInfo& info) {
   return concat("passed over \"", info.path.string(), "\": ", info.problem);
 }
@@ -157,11 +164,11 @@ Result<std::vector<CheckpointInfo>> list_checkpoints(const std::filesystem::path
 
 Result<std::optional<CheckpointInfo>> newest_complete(const std::filesystem::path& checkpoints,
                                                       const NoteCallback& note, Scrutiny scrutiny) {
-  const Result<std::vector<CheckpointInfo>> all = list_checkpoints(checkpoints, Scrutiny::kSizes);
+  const Result<std::vector<CheckpointInfo>> all = newest_first(checkpoints);
   if (!all) {
     return all.error();
   }
-  for (const CheckpointInfo& candidate : *all | std::views::reverse) {
+  for (const CheckpointInfo& candidate : *all) {
     const CheckpointInfo info = candidate.complete() && scrutiny != Scrutiny::kSizes
                                     ? inspect(candidate.path, candidate.step, scrutiny)
                                     : candidate;
@@ -192,12 +199,12 @@ Status purge_checkpoints(const std::filesystem::path& checkpoints, int64_t keep,
   if (Status status = remove_refuse(checkpoints, current_step); !status) {
     return status;
   }
-  const Result<std::vector<CheckpointInfo>> all = list_checkpoints(checkpoints, Scrutiny::kSizes);
+  const Result<std::vector<CheckpointInfo>> all = newest_first(checkpoints);
   if (!all) {
     return all.error();
   }
   int64_t kept = 0;
-  for (const CheckpointInfo& info : *all | std::views::reverse) {
+  for (const CheckpointInfo& info : *all) {
     if (!info.complete() && info.step != current_step) {
       note(concat("left \"", info.path.string(), "\" alone: ", info.problem));
       continue;
