@@ -113,7 +113,7 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   if (!engine) {
     return engine.error();
   }
-  Evaluated evaluated{.sums = train::evaluate_stream(**engine, *stream, {}),
+  Evaluated evaluated{.sums = *train::evaluate_stream(**engine, *stream, {}),
                       .text_bytes = (*dataset)->validation_text_bytes()};
   if (evaluated.sums.target_tokens == 0) {
     return input_error("--data: no token has one that follows it");

@@ -4,8 +4,8 @@
 
 namespace cadre::train {
 
-EvaluationSums evaluate_stream(Engine& engine, data::SampleStream& stream,
-                               const EvaluationOptions& options) {
+std::optional<EvaluationSums> evaluate_stream(Engine& engine, data::SampleStream& stream,
+                                              const EvaluationOptions& options) {
   const int64_t batch = engine.spec().training.micro_batch_size;
   int64_t batches = (stream.samples_per_epoch() + batch - 1) / batch;
   if (options.batches_max > 0) {
@@ -13,6 +13,9 @@ EvaluationSums evaluate_stream(Engine& engine, data::SampleStream& stream,
   }
   EvaluationSums sums;
   for (int64_t index = 0; index < batches; ++index) {
+    if (options.stop != nullptr && options.stop()) {
+      return std::nullopt;
+    }
     engine.evaluate(
         sums, [&](const HostBatch& host) { stream.fill(index * batch, as_data_batch(host)); });
   }

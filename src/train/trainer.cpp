@@ -357,12 +357,15 @@ std::optional<double> Run::evaluate() {
   if (setup_.validation == nullptr) {
     return std::nullopt;
   }
-  const EvaluationSums sums = evaluate_stream(
-      *engine_, *setup_.validation, {.batches_max = setup_.spec.training.eval_batches_max});
-  if (sums.target_tokens == 0) {
+  // A stop must not wait for the end of a long evaluation.
+  const std::optional<EvaluationSums> sums =
+      evaluate_stream(*engine_, *setup_.validation,
+                      {.batches_max = setup_.spec.training.eval_batches_max,
+                       .stop = [] { return StopSignals::received() != 0; }});
+  if (!sums || sums->target_tokens == 0) {
     return std::nullopt;
   }
-  last_validation_ = sums.loss / static_cast<double>(sums.target_tokens);
+  last_validation_ = sums->loss / static_cast<double>(sums->target_tokens);
   return last_validation_;
 }
 

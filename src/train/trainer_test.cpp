@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/json.h"
@@ -149,6 +152,29 @@ TEST_F(TrainerTest, FieldCase_C15_AFinishedRunIsLeftAlone) {
   const auto before = fs::last_write_time(folder / "a/checkpoints/step-00000003/manifest.json");
   ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
   EXPECT_EQ(fs::last_write_time(folder / "a/checkpoints/step-00000003/manifest.json"), before);
+}
+
+// The signal is raised while the run goes on, from another thread, at no chosen moment.
+TEST_F(TrainerTest, FieldCase_C18_AStopSignalSavesAndTheSameCommandContinues) {
+  const std::string extra = "  steps: 400\n  eval_every: 2\n";
+  std::jthread stopper([this] {
+    // Lines are counted, not read: the last one may be half written.
+    const auto lines = [this] {
+      const std::string text = bytes("a/metrics.jsonl");
+      return std::ranges::count(text, '\n');
+    };
+    while (lines() < 5) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    std::raise(SIGTERM);
+  });
+  ASSERT_EQ(run(configuration("a", extra)), 75);
+  stopper.join();
+  const size_t stopped = metrics("a").size();
+  EXPECT_GE(stopped, 5u);
+  ASSERT_LT(stopped, 400u);
+  EXPECT_EQ(run(configuration("a", extra, "checkpoint: {every: 0}\n")), 0);
+  EXPECT_EQ(metrics("a").size(), 400u);
 }
 
 TEST_F(TrainerTest, RefusesToContinueAsAnotherRun) {
