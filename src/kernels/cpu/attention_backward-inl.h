@@ -217,12 +217,24 @@ void load_queries(const AttentionBackwardTask& task, const BackwardScratch<Math>
   load(task.do_BQHD, scratch.dout, scratch.dout_across, scratch.dout_pairs);
   const float* const lse = task.lse_BHQ.begin<float>() + rows.b * task.lse_BHQ.strides[0] +
                            rows.h * task.lse_BHQ.strides[1] + rows.first;
-  for (int64_t row = 0; row < lanes; ++row) {
-    const bool real = row < block.rows;
-    scratch.lse[row] = real ? lse[row] * kLog2E : 0.0f;
-    scratch.delta[row] =
-        real ? dot(rows.of<Element>(task.do_BQHD, row), rows.of<Element>(task.o_BQHD, row), D)
-             : 0.0f;
+  const Element* dout = rows.of<Element>(task.do_BQHD, 0);
+  const Element* o = rows.of<Element>(task.o_BQHD, 0);
+  const int64_t dout_row = task.do_BQHD.strides[1];
+  const int64_t o_row = task.o_BQHD.strides[1];
+  for (int64_t row = 0; row < block.rows; ++row) {
+    scratch.lse[row] = lse[row] * kLog2E;
+    scratch.delta[row] = dot(dout + row * dout_row, o + row * o_row, D);
+  }
+  std::fill(scratch.lse + block.rows, scratch.lse + lanes, 0.0f);
+  std::fill(scratch.delta + block.rows, scratch.delta + lanes, 0.0f);
+}
+
+// Asks for the rows of a query block.
+template <typename Math>
+void prefetch_queries(const AttentionBackwardTask& task, const HeadRows& rows) {
+  const int64_t count = std::clamp<int64_t>(task.shape.Q - rows.first, 0, kBlock);
+  for (const ConstTensor* from : {&task.q_BQHD, &task.do_BQHD, &task.o_BQHD}) {
+    prefetch_rows(rows.of<typename Math::Element>(*from, 0), from->strides[1], count, task.shape.D);
   }
 }
 
@@ -232,6 +244,7 @@ void backward_block(const AttentionBackwardTask& task, const BackwardScratch<Mat
   const int64_t D = task.shape.D;
   const QueryBlock block = query_block(task, rows.b, rows.first);
   load_queries(task, scratch, block, rows);
+  prefetch_queries<Math>(task, {.b = rows.b, .h = rows.h, .first = rows.first + kBlock});
   std::fill_n(scratch.dq, kBlock * scratch.width, 0.0f);
   for (int64_t key = block.first_key() / kBlock * kBlock; key < block.end_key(); key += kBlock) {
     const BlockPair pair = pair_of(block, key, std::min(kBlock, block.end_key() - key));
@@ -247,10 +260,8 @@ void backward_block(const AttentionBackwardTask& task, const BackwardScratch<Mat
     }
     add_to_queries(scratch, pair, scratch.k_pairs + words, D);
   }
-  for (int64_t row = 0; row < block.rows; ++row) {
-    store_row(rows.of<typename Math::Element>(task.dq_BQHD, row), scratch.dq + row * scratch.width,
-              task.options.scale, D);
-  }
+  store_rows(rows.of<typename Math::Element>(task.dq_BQHD, 0), task.dq_BQHD.strides[1], scratch.dq,
+             scratch.width, block.rows, D, [&](int64_t) { return task.options.scale; });
 }
 
 // A tile is a key/value head of a sequence: all that adds to the same rows of dk and dv.
@@ -260,6 +271,8 @@ void backward_tile(const AttentionBackwardTask& task, int64_t tile, std::byte* m
   const AttentionShape& shape = task.shape;
   const BackwardScratch<Math> scratch(shape, memory);
   const HeadRows keys{.b = tile / shape.G, .h = tile % shape.G, .first = 0};
+  const int64_t heads = shape.heads_per_group();
+  prefetch_queries<Math>(task, {.b = keys.b, .h = keys.h * heads, .first = 0});
   Math::pack_rows(scratch.k, scratch.width, keys.of<Element>(task.k_BKGD, 0),
                   task.k_BKGD.strides[1], shape.K, shape.D);
   Math::pack_rows(scratch.v, scratch.width, keys.of<Element>(task.v_BKGD, 0),
@@ -270,17 +283,15 @@ void backward_tile(const AttentionBackwardTask& task, int64_t tile, std::byte* m
   std::fill_n(scratch.dk, shape.K * scratch.width, 0.0f);
   std::fill_n(scratch.dv, shape.K * scratch.width, 0.0f);
 
-  const int64_t heads = shape.heads_per_group();
   for (int64_t h = keys.h * heads; h < (keys.h + 1) * heads; ++h) {
     for (int64_t i = 0; i < shape.Q; i += kBlock) {
       backward_block<Math>(task, scratch, {.b = keys.b, .h = h, .first = i});
     }
   }
-  for (int64_t j = 0; j < shape.K; ++j) {
-    store_row(keys.of<Element>(task.dk_BKGD, j), scratch.dk + j * scratch.width, task.options.scale,
-              shape.D);
-    store_row(keys.of<Element>(task.dv_BKGD, j), scratch.dv + j * scratch.width, 1.0f, shape.D);
-  }
+  store_rows(keys.of<Element>(task.dk_BKGD, 0), task.dk_BKGD.strides[1], scratch.dk, scratch.width,
+             shape.K, shape.D, [&](int64_t) { return task.options.scale; });
+  store_rows(keys.of<Element>(task.dv_BKGD, 0), task.dv_BKGD.strides[1], scratch.dv, scratch.width,
+             shape.K, shape.D, [](int64_t) { return 1.0f; });
 }
 
 template <typename Math>

@@ -211,11 +211,9 @@ void finish(const AttentionForwardTask& task, const ForwardScratch<Math>& scratc
     const Vector log_sum = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(kFloats, sum));
     hn::StoreU(hn::MulAdd(maximum, scale, log_sum), kFloats, scratch.maximum + lane);
   }
-  for (int64_t row = 0; row < block.rows; ++row) {
-    store_row(rows.of<Element>(task.o_BQHD, row), scratch.o + row * scratch.width,
-              scratch.factor[row], task.shape.D);
-    lse[row] = scratch.maximum[row];
-  }
+  store_rows(rows.of<Element>(task.o_BQHD, 0), task.o_BQHD.strides[1], scratch.o, scratch.width,
+             block.rows, task.shape.D, [&](int64_t row) { return scratch.factor[row]; });
+  std::copy_n(scratch.maximum, block.rows, lse);
 }
 
 template <typename Math>
@@ -231,6 +229,9 @@ void forward_block(const AttentionForwardTask& task, const ForwardScratch<Math>&
               static_cast<size_t>((lanes - block.rows) * scratch.words) * sizeof(*scratch.q));
   transpose(reinterpret_cast<float*>(scratch.q_across), reinterpret_cast<float*>(scratch.q),
             scratch.words, lanes, scratch.words);
+  // The next block's queries.
+  const int64_t next = std::clamp<int64_t>(task.shape.Q - rows.first - kBlock, 0, kBlock);
+  prefetch_rows(rows.of<Element>(task.q_BQHD, kBlock), task.q_BQHD.strides[1], next, D);
   std::fill_n(scratch.o, kBlock * scratch.width, 0.0f);
   std::fill_n(scratch.maximum, kBlock, kNoMaximum);
   std::fill_n(scratch.sum, kBlock, 0.0f);

@@ -212,11 +212,29 @@ void widen_rows(float* to, int64_t to_row, const Element* from, int64_t from_row
   }
 }
 
+// Asks for `rows` rows that will be needed soon: the processor fetches them while it computes.
 template <typename Element>
-HWY_INLINE void store_row(Element* to, const float* from, float scale, int64_t D) {
-  for_each_vector(D, [&](auto tag, int64_t d) HWY_ATTR {
-    store_floats(hn::Mul(hn::LoadU(tag, from + d), hn::Set(tag, scale)), tag, to + d);
-  });
+void prefetch_rows(const Element* from, int64_t from_row, int64_t rows, int64_t D) {
+  for (int64_t row = 0; row < rows; ++row) {
+    prefetch_row(from + row * from_row, D);
+  }
+}
+
+// Stores rows of floats, each times factor_of(row).
+template <typename Element, typename Factor>
+HWY_INLINE void store_rows(Element* to, int64_t to_row, const float* from, int64_t from_row,
+                           int64_t rows, int64_t D, const Factor& factor_of) {
+  for (int64_t row = 0; row < rows; ++row) {
+    if (row + kRowsAhead < rows) {
+      prefetch_row(to + kRowsAhead * to_row, D);
+    }
+    const float factor = factor_of(row);
+    for_each_vector(D, [&](auto tag, int64_t d) HWY_ATTR {
+      store_floats(hn::Mul(hn::LoadU(tag, from + d), hn::Set(tag, factor)), tag, to + d);
+    });
+    to += to_row;
+    from += from_row;
+  }
 }
 
 template <typename Element>
