@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 // After the includes: what they define must not need these instructions.
@@ -29,6 +30,13 @@ constexpr int64_t kLanes = 16;
 
 __m512bh as_pairs(__m512 vector) {
   return reinterpret_cast<__m512bh>(vector);
+}
+
+// A pair that may begin at any bf16.
+__m512bh broadcast(const std::byte* pair) {
+  int32_t bits;
+  std::memcpy(&bits, pair, sizeof(bits));
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(bits));
 }
 
 template <int64_t kHeight>
@@ -64,8 +72,7 @@ void multiply_rows(const PanelProduct& product) {
       const __m512bh right = as_pairs(_mm512_loadu_ps(b + kLanes));
 #pragma GCC unroll 16
       for (int64_t i = 0; i < kHeight; ++i) {
-        const __m512bh row =
-            as_pairs(_mm512_set1_ps(*reinterpret_cast<const float*>(a + i * product.a_row_bytes)));
+        const __m512bh row = broadcast(a + i * product.a_row_bytes);
         sums[i][0] = _mm512_dpbf16_ps(sums[i][0], row, left);
         sums[i][1] = _mm512_dpbf16_ps(sums[i][1], row, right);
       }
