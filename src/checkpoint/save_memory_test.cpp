@@ -31,6 +31,13 @@ void* operator new(size_t bytes) {
 void* operator new[](size_t bytes) {
   return counted(bytes);
 }
+// std::stable_sort asks in this way; without it a sanitizer would mix its allocator with this one.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes);
+}
 void operator delete(void* block) noexcept {
   std::free(block);
 }
