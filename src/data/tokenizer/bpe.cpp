@@ -42,10 +42,17 @@ PieceCache::Entry PieceCache::key_of(const char* piece, size_t size, size_t read
   return key;
 }
 
-size_t PieceCache::place_of(const Entry& key) {
+size_t PieceCache::hash_of(const Entry& key) {
   const uint64_t mixed =
       key.low * 0x9E3779B97F4A7C15u ^ std::rotl(key.high * 0xC2B2AE3D27D4EB4Fu, 31);
-  return static_cast<size_t>(((mixed ^ (mixed >> 32)) * 0xD6E8FEB86659FD93u) >> 49) % kEntries;
+  return static_cast<size_t>(((mixed ^ (mixed >> 32)) * 0xD6E8FEB86659FD93u) >> 40);
+}
+
+void PieceCache::count_miss() {
+  if (++misses_ > 2 * entries_.size() && entries_.size() < kEntriesMax) {
+    misses_ = 0;
+    entries_.assign(4 * entries_.size(), Entry{});
+  }
 }
 
 Bpe::Bpe(std::vector<std::optional<std::string_view>> tokens, const std::vector<Merge>& merges,
@@ -140,6 +147,7 @@ void Bpe::encode(std::string_view piece, size_t readable, BpeScratch& scratch,
       entry.ids_size = static_cast<uint16_t>(size);
       std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), entry.ids.begin());
     }
+    scratch.cache.count_miss();  // `entry` is no more
     if (options_.fuse_unk && before > section && size > 0 && ids[before] == options_.unk_id &&
         ids[before - 1] == options_.unk_id) {
       ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(before));

@@ -44,17 +44,22 @@ class PieceCache {
     }
   };
 
-  PieceCache() : entries_(kEntries) {}
+  PieceCache() : entries_(kEntriesMin) {}
 
   // The key of the piece [piece, piece + size); `readable` bytes may be read from `piece` on.
   static Entry key_of(const char* piece, size_t size, size_t readable);
-  Entry& at(const Entry& key) { return entries_[place_of(key)]; }
+  // Where the key's ids are, or are to be put.
+  Entry& at(const Entry& key) { return entries_[hash_of(key) & (entries_.size() - 1)]; }
+  // Tells that at() had to be filled: a text of many words gets a larger, empty cache.
+  void count_miss();
 
  private:
-  static constexpr size_t kEntries = size_t{1} << 15;
-  static size_t place_of(const Entry& key);
+  static constexpr size_t kEntriesMin = size_t{1} << 9;
+  static constexpr size_t kEntriesMax = size_t{1} << 15;
+  static size_t hash_of(const Entry& key);
 
   std::vector<Entry> entries_;
+  size_t misses_ = 0;  // since the cache has its size
 };
 
 // What encoding needs beside the model; one thread uses it at a time.
