@@ -92,10 +92,14 @@ Json write_model_config(const ModelSpec& spec, std::string_view torch_dtype) {
   return config;
 }
 
-std::vector<std::string> stored_names(const Family& family, std::string_view name) {
+std::vector<std::string> stored_names(const ModelSpec& spec, std::string_view name) {
+  const Family& family = family_of(spec);
   std::vector<std::string> names = {std::string(name)};
   if (name.starts_with(family.prefix)) {
     names.emplace_back(name.substr(family.prefix.size()));
+  }
+  if (spec.tie_word_embeddings && name == family.tensor_name(Role::kTokenEmbedding, 0)) {
+    names.push_back(family.tensor_name(Role::kHead, 0));
   }
   return names;
 }

@@ -82,8 +82,9 @@ Result<ModelSpec> read_model_config(const Json& config, std::string_view source)
 // The config.json of `spec`, with torch_dtype as given ("float32", "bfloat16", "float16").
 Json write_model_config(const ModelSpec& spec, std::string_view torch_dtype);
 
-// Names under which a file may hold the tensor that tensor_name() calls `name`, best first.
-std::vector<std::string> stored_names(const Family& family, std::string_view name);
+// Names under which a file may hold the tensor that tensor_name() calls `name`, best first: with
+// the family's prefix and without it, and the one matrix of a tied model also as its head.
+std::vector<std::string> stored_names(const ModelSpec& spec, std::string_view name);
 
 // Whether a stored tensor is no parameter: masks and inverse frequencies in files of old versions.
 bool is_stored_buffer(std::string_view name);

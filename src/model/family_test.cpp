@@ -177,11 +177,12 @@ TEST(Family, G7TiedHeadsGoByTheSpecUnderEveryPrefix) {
     EXPECT_TRUE(spec.tie_word_embeddings);
     // The embedding is found with the family's prefix and without it.
     const std::string embedding = family->tensor_name(Role::kTokenEmbedding, 0);
-    const auto names = stored_names(*family, embedding);
-    ASSERT_EQ(names.size(), 2u);
+    const auto names = stored_names(spec, embedding);
+    ASSERT_EQ(names.size(), 3u);
     EXPECT_EQ(names[0], embedding);
     EXPECT_EQ(std::string(family->prefix) + names[1], embedding);
-    EXPECT_EQ(stored_names(*family, family->tensor_name(Role::kHead, 0)),
+    EXPECT_EQ(names[2], "lm_head.weight");
+    EXPECT_EQ(stored_names(spec, family->tensor_name(Role::kHead, 0)),
               std::vector<std::string>{"lm_head.weight"});
   }
 }

@@ -75,9 +75,9 @@ TEST(Gpt2, G7FindsTensorsUnderBothPrefixes) {
   const ModelSpec spec = read("{}").value();
   const Family& family = family_of(spec);
   EXPECT_EQ(
-      stored_names(family, family.tensor_name(Role::kQueryKeyValue, 7)),
+      stored_names(spec, family.tensor_name(Role::kQueryKeyValue, 7)),
       (std::vector<std::string>{"transformer.h.7.attn.c_attn.weight", "h.7.attn.c_attn.weight"}));
-  EXPECT_EQ(stored_names(family, family.tensor_name(Role::kPositionEmbedding, 0))[1], "wpe.weight");
+  EXPECT_EQ(stored_names(spec, family.tensor_name(Role::kPositionEmbedding, 0))[1], "wpe.weight");
   EXPECT_TRUE(family.transposed_linears);
   EXPECT_TRUE(family.fused_query_key_value);
 }

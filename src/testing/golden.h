@@ -121,8 +121,22 @@ inline Golden load_golden(const std::string& name) {
   return golden;
 }
 
-// Writes config.json, model.safetensors and tokens.json ({"tokens": ...}) into `folder`, which
-// exists: a Hugging Face directory. The file is written here, byte by byte, so that readers are
+// What `cadre probe --tokens` reads: {"tokens": [B][S], "targets": [B][S]}.
+inline Json golden_tokens(const Golden& golden) {
+  Json batch = {{"tokens", Json::array()}, {"targets", Json::array()}};
+  const auto row = [&](const std::vector<int32_t>& all, int64_t sequence) {
+    const auto first = all.begin() + sequence * golden.sequence_length;
+    return std::vector<int32_t>(first, first + golden.sequence_length);
+  };
+  for (int64_t sequence = 0; sequence < golden.sequences; ++sequence) {
+    batch["tokens"].push_back(row(golden.tokens, sequence));
+    batch["targets"].push_back(row(golden.targets, sequence));
+  }
+  return batch;
+}
+
+// Writes config.json, model.safetensors and tokens.json into `folder`, which exists: a Hugging Face
+// directory. The file is written here, byte by byte, so that readers are
 // tested against another writer than cadre's own.
 inline void write_golden_directory(const Golden& golden, const std::string& folder) {
   Json header = {{"__metadata__", {{"format", "pt"}}}};
@@ -146,8 +160,7 @@ inline void write_golden_directory(const Golden& golden, const std::string& fold
   file.write(reinterpret_cast<const char*>(&length), sizeof(length));
   file << text << data;
   std::ofstream(folder + "/config.json") << golden.config.dump(1);
-  const Json batch = read_golden_file(CADRE_TEST_DATA "/golden/" + golden.name + "/tokens.json");
-  std::ofstream(folder + "/tokens.json") << Json{{"tokens", batch["tokens"]}}.dump();
+  std::ofstream(folder + "/tokens.json") << golden_tokens(golden).dump();
   CADRE_CHECK(file.good(), "cannot write to ", folder);
 }
 

@@ -47,9 +47,9 @@ SavedTensor saved(const std::string& name, DType dtype, const nn::Parameter& par
 
 // The name under which the folder has a parameter: some families are stored with and without a
 // prefix. One that it lacks keeps its own name, to be missed under it.
-std::string name_in(const CheckpointReader& reader, const model::Family& family,
+std::string name_in(const CheckpointReader& reader, const ModelSpec& spec,
                     const std::string& name) {
-  for (const std::string& stored : model::stored_names(family, name)) {
+  for (const std::string& stored : model::stored_names(spec, name)) {
     if (reader.find(stored) != nullptr) {
       return stored;
     }
@@ -64,11 +64,10 @@ Status load_weights(Engine& engine, const std::filesystem::path& folder) {
   if (!reader) {
     return reader.error();
   }
-  const model::Family& family = model::family_of(engine.spec().model);
   std::vector<WantedTensor> list;
   for (const nn::Parameter& parameter : engine.store().parameters()) {
-    list.push_back(
-        wanted(name_in(*reader, family, parameter.spec.name), parameter, parameter.stored()));
+    list.push_back(wanted(name_in(*reader, engine.spec().model, parameter.spec.name), parameter,
+                          parameter.stored()));
   }
   if (Status status = reader->load(list, tolerated(engine, *reader)); !status) {
     return status;
