@@ -3,8 +3,6 @@
 // First what memory gives: a triad, a = b + s c, with ordinary stores (which read before they
 // write, uncounted) and with ones that pass the caches by.
 
-#include <immintrin.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -22,6 +20,10 @@
 #include "kernels/layer_norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/rms_norm.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace cadre::bench {
 namespace {
@@ -105,6 +107,7 @@ class Table {
   const Options& options_;
 };
 
+#if defined(__x86_64__)
 __attribute__((target("avx"))) void triad_past_caches(float* a, const float* b, const float* c,
                                                       int64_t count) {
   const __m256 scale = _mm256_set1_ps(3.0f);
@@ -114,6 +117,7 @@ __attribute__((target("avx"))) void triad_past_caches(float* a, const float* b, 
   }
   _mm_sfence();
 }
+#endif
 
 void measure_memory(Rank& rank, const Options& options, const Table& table) {
   constexpr int64_t kCount = int64_t{24} << 20;
@@ -132,12 +136,14 @@ void measure_memory(Rank& rank, const Options& options, const Table& table) {
                   }
                 });
               }));
+#if defined(__x86_64__)
   table.print("triad past the caches", bytes, time_best(options.seconds, [&] {
                 rank.threads.run(kCount / kTile, [&](int64_t tile, int) {
                   const int64_t first = tile * kTile;
                   triad_past_caches(to + first, left + first, right + first, kTile);
                 });
               }));
+#endif
   rank.owned.clear();
 }
 
