@@ -9,6 +9,8 @@
 namespace cadre {
 namespace {
 
+constexpr uint32_t kClosed = 0xFFFFFFFF;  // a tile that no round has
+
 constexpr int kSpins = 2000;  // about 20 microseconds: the gap between two kernels of a step
 
 void relax() {
@@ -44,27 +46,44 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::take_tiles(int thread) {
+  uint64_t next = next_.load(std::memory_order_acquire);
   for (;;) {
-    const int64_t tile = next_tile_.fetch_add(1, std::memory_order_relaxed);
-    if (tile >= tiles_) {
+    const auto tile = static_cast<uint32_t>(next);
+    // If any of the three is of a later round, next_ was closed before it changed, and the exchange
+    // fails.
+    const uint32_t tiles = tiles_.load(std::memory_order_acquire);
+    const Call call = call_.load(std::memory_order_acquire);
+    const void* const body = body_.load(std::memory_order_acquire);
+    if (tile >= tiles) {
       return;
     }
-    call_(body_, tile, thread);
+    if (next_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel,
+                                    std::memory_order_acquire)) {
+      call(body, tile, thread);
+      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        left_.notify_one();
+      }
+      next = next_.load(std::memory_order_acquire);
+    }
   }
 }
 
 void ThreadPool::run_on_all(int64_t tiles, Call call, const void* body) {
-  call_ = call;
-  body_ = body;
-  tiles_ = tiles;
-  next_tile_.store(0, std::memory_order_relaxed);
-  working_.store(static_cast<uint32_t>(workers_.size()), std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
+  CADRE_CHECK(tiles < kClosed, tiles, " tiles");
+  const uint32_t round = round_.load(std::memory_order_relaxed) + 1;
+  const uint64_t first = uint64_t{round} << 32;
+  next_.store(first | kClosed, std::memory_order_relaxed);
+  tiles_.store(static_cast<uint32_t>(tiles), std::memory_order_release);
+  call_.store(call, std::memory_order_release);
+  body_.store(body, std::memory_order_release);
+  left_.store(static_cast<uint32_t>(tiles), std::memory_order_relaxed);
+  next_.store(first, std::memory_order_release);
+  round_.fetch_add(1, std::memory_order_acq_rel);  // no plain store: who sleeps must be seen
   round_.notify_all();
   take_tiles(0);
-  for (uint32_t left = working_.load(std::memory_order_acquire); left != 0;
-       left = working_.load(std::memory_order_acquire)) {
-    wait_for_change(working_, left);
+  for (uint32_t left = left_.load(std::memory_order_acquire); left != 0;
+       left = left_.load(std::memory_order_acquire)) {
+    wait_for_change(left_, left);
   }
 }
 
@@ -72,15 +91,11 @@ void ThreadPool::work(int thread) {
   uint32_t seen = 0;
   for (;;) {
     wait_for_change(round_, seen);
-    // One round at a time: the caller waits for every worker before it begins the next.
     seen = round_.load(std::memory_order_acquire);
     if (stopping_) {
       return;
     }
     take_tiles(thread);
-    if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      working_.notify_one();
-    }
   }
 }
 

@@ -50,12 +50,14 @@ class ThreadPool {
   void work(int thread);
   void take_tiles(int thread);
 
-  Call call_ = nullptr;
-  const void* body_ = nullptr;
-  int64_t tiles_ = 0;
-  alignas(64) std::atomic<int64_t> next_tile_ = 0;
-  alignas(64) std::atomic<uint32_t> round_ = 0;    // counts the calls of run()
-  alignas(64) std::atomic<uint32_t> working_ = 0;  // workers that have not finished this round
+  // A round is over when its tiles are done, not when every worker has looked: one that the machine
+  // keeps asleep is not waited for. So it may wake in a later round, and what it finds is atomic.
+  std::atomic<Call> call_ = nullptr;
+  std::atomic<const void*> body_ = nullptr;
+  std::atomic<uint32_t> tiles_ = 0;
+  alignas(64) std::atomic<uint64_t> next_ = 0;   // round in the upper half, next tile in the lower
+  alignas(64) std::atomic<uint32_t> round_ = 0;  // counts the calls of run(); workers wait for it
+  alignas(64) std::atomic<uint32_t> left_ = 0;   // tiles of this round that are not done
   std::atomic<bool> stopping_ = false;
   std::vector<std::jthread> workers_;
 };

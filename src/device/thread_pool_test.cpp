@@ -37,6 +37,17 @@ TEST_P(ThreadPoolTest, WakesThreadsThatFellAsleep) {
   }
 }
 
+// Workers that are late for one round meet the next: each has its own body and number of tiles.
+TEST_P(ThreadPoolTest, NeverMixesRounds) {
+  ThreadPool pool(GetParam());
+  for (int64_t round = 0; round < 3000; ++round) {
+    const int64_t tiles = 2 + round % 5;
+    std::atomic<int64_t> sum = 0;
+    pool.run(tiles, [&, round](int64_t tile, int) { sum += round * 10 + tile; });
+    ASSERT_EQ(sum, tiles * round * 10 + tiles * (tiles - 1) / 2);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, ::testing::Values(1, 2, 3, 5));
 
 }  // namespace
