@@ -50,7 +50,8 @@ BookedOp cost(std::string_view op, const MatmulTask& task) {
 void run(std::string_view op, Context& context, const MatmulTask& task) {
   check_shapes(op, task);
   const MatmulBackend& backend = choose(op, kBackends, context, task.a_MK.dtype);
-  const Arena::Block workspace = context.workspace.allocate(backend.plan_workspace_bytes(task));
+  const Arena::Block workspace =
+      context.workspace.allocate(backend.plan_workspace_bytes(task, context.threads.threads()));
   const Trace::Span span = context.trace.book(cost(op, task));
   if (!context.is_meta()) {
     backend.run(context, task, workspace.data());

@@ -42,7 +42,7 @@ struct MatmulTask {
 
 struct MatmulBackend {
   Target target;
-  int64_t (*plan_workspace_bytes)(const MatmulTask& task);
+  int64_t (*plan_workspace_bytes)(const MatmulTask& task, int threads);
   void (*run)(Context& context, const MatmulTask& task, std::byte* workspace);
 };
 

@@ -55,9 +55,9 @@ class BlockedProduct {
         a_row_bytes_(task.a_MK.strides[0] * bytes_of(task.a_MK.dtype)),
         a_k_bytes_(task.a_MK.strides[1] * bytes_of(task.a_MK.dtype)),
         c_row_bytes_(task.c_MN.strides[0] * bytes_of(task.c_MN.dtype)),
-        packed_a_(workspace),
-        packed_b_(packed_a_ + plan.packed_a_bytes()),
-        staged_(packed_b_ + plan.packed_b_bytes()) {}
+        packed_b_(workspace),
+        staged_(packed_b_ + plan.packed_b_bytes()),
+        packed_a_(staged_ + plan.staged_bytes) {}
 
   void run() {
     for (first_b_ = 0; first_b_ < plan_.panels_b; first_b_ = end_b_) {
@@ -104,26 +104,20 @@ class BlockedProduct {
   void multiply() {
     const int64_t tiles_a = divide_up(end_a_ - first_a_, plan_.tile_panels_a);
     const int64_t tiles_b = divide_up(end_b_ - first_b_, plan_.tile_panels_b);
-    context_.threads.run(tiles_a * tiles_b, [&](int64_t index, int) {
+    context_.threads.run(tiles_a * tiles_b, [&](int64_t index, int thread) {
       Tile tile;
       tile.first_p = first_a_ + index % tiles_a * plan_.tile_panels_a;
       tile.end_p = std::min(tile.first_p + plan_.tile_panels_a, end_a_);
       tile.first_q = first_b_ + index / tiles_a * plan_.tile_panels_b;
       tile.end_q = std::min(tile.first_q + plan_.tile_panels_b, end_b_);
-      tile.packed_a = packed_a_ + (tile.first_p - first_a_) * plan_.a_panel_bytes;
       if (plan_.tiles_pack_a) {
-        pack_and_multiply(tile);
+        tile.packed_a = packed_a_ + thread * plan_.packed_a_bytes();
+        pack_a(tile.packed_a, tile.first_p, tile.end_p);
       } else {
-        multiply_tile(tile);
+        tile.packed_a = packed_a_ + (tile.first_p - first_a_) * plan_.a_panel_bytes;
       }
+      multiply_tile(tile);
     });
-  }
-
-  void pack_and_multiply(Tile& tile) const {
-    alignas(kAlignment) std::byte packed[kTilePackedBytesMax];
-    tile.packed_a = packed;
-    pack_a(packed, tile.first_p, tile.end_p);
-    multiply_tile(tile);
   }
 
   void multiply_tile(const Tile& tile) const {
@@ -328,9 +322,9 @@ class BlockedProduct {
   const int64_t a_row_bytes_;
   const int64_t a_k_bytes_;
   const int64_t c_row_bytes_;
-  std::byte* const packed_a_;
   std::byte* const packed_b_;
   std::byte* const staged_;
+  std::byte* const packed_a_;  // of the block, or of each thread's tile in turn
   // The block that is worked on: panels [first, end) and units of K.
   int64_t first_a_ = 0;
   int64_t end_a_ = 0;
@@ -341,8 +335,8 @@ class BlockedProduct {
 };
 
 template <const PanelKernels& kKernels>
-int64_t plan_workspace_bytes(const MatmulTask& task) {
-  return is_empty(task) ? 0 : plan_matmul(task, kKernels).workspace_bytes();
+int64_t plan_workspace_bytes(const MatmulTask& task, int threads) {
+  return is_empty(task) ? 0 : plan_matmul(task, kKernels).workspace_bytes(threads);
 }
 
 template <const PanelKernels& kKernels>

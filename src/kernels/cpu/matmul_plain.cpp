@@ -6,7 +6,7 @@
 namespace cadre::kernels::cpu {
 namespace {
 
-int64_t plan_workspace_bytes(const MatmulTask&) {
+int64_t plan_workspace_bytes(const MatmulTask&, int) {
   return 0;
 }
 

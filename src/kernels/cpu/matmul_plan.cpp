@@ -111,7 +111,8 @@ MatmulPlan plan_matmul(const MatmulTask& task, const PanelKernels& kernels) {
     most = std::min(most, kPackedBytesMax / (plan.staged_row_bytes * kernels.rows));
   }
   plan.block_panels_a = even_part(plan.panels_a, most);
-  plan.staged_bytes = plan.stages ? plan.block_panels_a * kernels.rows * plan.staged_row_bytes : 0;
+  plan.staged_bytes =
+      plan.stages ? align_up(plan.block_panels_a * kernels.rows * plan.staged_row_bytes) : 0;
   cut_tiles(plan, kernels.rows);
   return plan;
 }

@@ -14,7 +14,7 @@
 
 namespace cadre::kernels::cpu {
 
-// Rows of A that a tile packs for itself live on the thread's stack.
+// Rows of A that a tile packs for itself: of each thread.
 inline constexpr int64_t kTilePackedBytesMax = int64_t{528} << 10;
 
 constexpr int64_t divide_up(int64_t a, int64_t b) {
@@ -43,11 +43,15 @@ struct MatmulPlan {
   int64_t staged_row_bytes = 0;
   int64_t staged_bytes = 0;
 
+  // Of the block, or of the tile that a thread is at.
   int64_t packed_a_bytes() const {
-    return packs_a && !tiles_pack_a ? block_panels_a * a_panel_bytes : 0;
+    const int64_t panels = tiles_pack_a ? tile_panels_a : block_panels_a;
+    return packs_a ? align_up(panels * a_panel_bytes) : 0;
   }
-  int64_t packed_b_bytes() const { return block_panels_b * b_panel_bytes; }
-  int64_t workspace_bytes() const { return packed_a_bytes() + packed_b_bytes() + staged_bytes; }
+  int64_t packed_b_bytes() const { return align_up(block_panels_b * b_panel_bytes); }
+  int64_t workspace_bytes(int threads) const {
+    return (tiles_pack_a ? threads : 1) * packed_a_bytes() + packed_b_bytes() + staged_bytes;
+  }
 };
 
 // For a product that has elements.
