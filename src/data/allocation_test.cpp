@@ -1,54 +1,20 @@
-// What is allocated, counted by replacing operator new in this test program: nothing in a step, and
-// a bounded amount while a corpus is prepared.
+// What is allocated: nothing in a step, and a bounded amount while a corpus is prepared.
 
 #include <gtest/gtest.h>
-#include <malloc.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "data/prepare.h"
 #include "data/sampling.h"
 #include "data/support_test.h"
 #include "device/thread_pool.h"
-
-namespace {
-std::atomic<int64_t> allocations = 0;
-std::atomic<int64_t> live_bytes = 0;
-std::atomic<int64_t> live_bytes_peak = 0;
-
-void release(void* memory) {
-  live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
-  std::free(memory);
-}
-}  // namespace
-
-// Not inlined: the compiler would see free() meet new.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++allocations;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) {
-    throw std::bad_alloc();
-  }
-  const auto usable = static_cast<int64_t>(malloc_usable_size(memory));
-  const int64_t now = live_bytes.fetch_add(usable) + usable;
-  int64_t peak = live_bytes_peak;
-  while (now > peak && !live_bytes_peak.compare_exchange_weak(peak, now)) {
-  }
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  release(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  release(memory);
-}
+#include "testing/allocations.h"
 
 namespace cadre::data {
 namespace {
 
 TEST(Allocation, FillingABatchAllocatesNothing) {
+  if (!cadre::testing::allocations_are_counted()) {
+    GTEST_SKIP() << cadre::testing::kNotCounted;
+  }
   const testing::TemporaryFolder folder;
   const std::vector<std::vector<int32_t>> documents(100000, {1, 2, 3, 4, 5, 6, 7});
   const auto first = testing::make_shards(folder / "a", documents, 2, 100000);
@@ -63,17 +29,21 @@ TEST(Allocation, FillingABatchAllocatesNothing) {
     const auto training = make_training_stream(sources, options);
     const auto validation = make_validation_stream(sources, options);
     testing::OwnedBatch batch(4, 32);
-    const int64_t before = allocations;
+    cadre::testing::count_allocations_anew();
     for (int64_t step = 0; step < 500; ++step) {  // pages are given back meanwhile
       training->fill(4 * step, batch.view());
       validation->fill(step, batch.view());
     }
-    EXPECT_EQ(allocations - before, 0);
+    EXPECT_EQ(cadre::testing::allocations().blocks, 0);
+    EXPECT_EQ(cadre::testing::allocations().mappings, 0);
   }
 }
 
 // One text of 24 MiB, 24 MiB in lines of JSON, and a list of a million tokens; two threads.
 TEST(Allocation, PreparingALargeCorpusNeedsAFewMebibytesAThread) {
+  if (!cadre::testing::allocations_are_counted()) {
+    GTEST_SKIP() << cadre::testing::kNotCounted;
+  }
   const testing::TemporaryFolder folder;
   const std::string line = "a line of plain text that is long enough to have a few words in it";
   std::string text;
@@ -103,13 +73,13 @@ TEST(Allocation, PreparingALargeCorpusNeedsAFewMebibytesAThread) {
   options.dataset.vocab_size = testing::kVocabSize;
   options.dataset.pool = &pool;
   options.cache_directory = folder / "cache";
-  const int64_t before = live_bytes;
-  live_bytes_peak = before;
+  cadre::testing::count_allocations_anew();
   const auto prepared = prepare_source({.paths = {(folder / "in").string()}}, options);
+  const int64_t growth = cadre::testing::allocations().growth_bytes_max;
   ASSERT_TRUE(prepared) << testing::message_of(prepared);
   // A batch is 4 MiB a thread. Its ids take as much again, twice that while a vector grows; what is
   // read ahead, pieces that are half full, and the index come on top.
-  EXPECT_LT(live_bytes_peak - before, int64_t{48} << 20);
+  EXPECT_LT(growth, int64_t{48} << 20);
 }
 
 }  // namespace
