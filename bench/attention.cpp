@@ -1,5 +1,6 @@
-// bench_attention [threads] [seconds per figure] [filter]: speed of attention on the shapes that
-// decide, in causal flops (two products forward, five backward), as a share of the FMA peak.
+// bench_attention [threads] [seconds per figure] [filter] [dropout]: speed of attention on the
+// shapes that decide, in causal flops (two products forward, five backward), as a share of the FMA
+// peak.
 
 #include "kernels/attention.h"
 
@@ -74,6 +75,8 @@ Tensor heads(const Tensor& rows, const Case& c, int64_t part) {
 // The part of "NAME DTYPE PASS" that is asked for.
 std::string filter;
 
+float dropout = 0.0f;
+
 bool wanted(const Case& c, DType dtype, const char* pass) {
   const std::string name = std::string(c.name) + " " + std::string(name_of(dtype)) + " " + pass;
   return name.find(filter) != std::string::npos;
@@ -95,7 +98,8 @@ void run(const Case& c, DType dtype, int threads, double seconds) {
   const Tensor o = rank->tensor({c.B, c.T, c.H, c.D}, dtype);
   const Tensor dout = rank->tensor({c.B, c.T, c.H, c.D}, dtype);
   const Tensor lse = rank->tensor({c.B, c.H, c.T}, DType::kF32);
-  const AttentionOptions options{.scale = 1.0f / std::sqrt(static_cast<float>(c.D))};
+  const AttentionOptions options{.scale = 1.0f / std::sqrt(static_cast<float>(c.D)),
+                                 .dropout = {.probability = dropout, .heads = c.H}};
   const Tensor q = heads(rows, c, 0);
   const Tensor k = heads(rows, c, 1);
   const Tensor v = heads(rows, c, 2);
@@ -146,6 +150,7 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   const double seconds = argc > 2 ? std::atof(argv[2]) : 0.3;
   cadre::bench::filter = argc > 3 ? argv[3] : "";
+  cadre::bench::dropout = argc > 4 ? std::strtof(argv[4], nullptr) : 0.0f;
   for (const cadre::DType dtype : {cadre::DType::kF32, cadre::DType::kBf16}) {
     for (const cadre::bench::Case& c : cadre::bench::kCases) {
       if (cadre::bench::wanted(c, dtype, "forward") || cadre::bench::wanted(c, dtype, "backward")) {

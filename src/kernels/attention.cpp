@@ -57,6 +57,15 @@ void check_rest(std::string_view op, const AttentionShape& shape, ConstTensor ls
   }
   CADRE_CHECK(options.window >= 0 && options.scale > 0.0f, op, ": window ", options.window,
               ", scale ", options.scale);
+  const AttentionDropout& dropout = options.dropout;
+  CADRE_CHECK(0.0f <= dropout.probability && dropout.probability < 1.0f, op, ": dropout of ",
+              dropout.probability);
+  if (dropout.probability > 0.0f) {
+    CADRE_CHECK(dropout.first_row >= 0 && dropout.first_head >= 0 &&
+                    dropout.first_head + shape.H <= dropout.heads,
+                op, ": row ", dropout.first_row, ", ", shape.H, " heads from ", dropout.first_head,
+                " of ", dropout.heads);
+  }
 }
 
 // Pairs of a query and a key that it sees, in one sequence that is one document.

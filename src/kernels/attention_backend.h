@@ -84,6 +84,21 @@ KeyRange visible_keys(const Task& task, int64_t b, int64_t i) {
   return {.first = first, .end = position + 1};
 }
 
+// The block of random words that belongs to keys 0 to 3; the rule is in attention.h.
+template <typename Task>
+uint64_t dropout_block(const Task& task, int64_t b, int64_t h, int64_t i) {
+  const AttentionDropout& dropout = task.options.dropout;
+  const int64_t position = task.shape.K - task.shape.Q + i;
+  const int64_t row = dropout.first_row + b * task.shape.K + position;
+  const int64_t blocks = (task.shape.K + 3) / 4;
+  return static_cast<uint64_t>((row * dropout.heads + dropout.first_head + h) * blocks);
+}
+
+// What a kept probability is multiplied by; 1 without dropout.
+inline float dropout_scale(const AttentionOptions& options) {
+  return 1.0f / (1.0f - options.dropout.probability);
+}
+
 namespace cpu {
 extern const AttentionBackend kAttentionPlainF32;
 extern const AttentionBackend kAttentionPlainBf16;

@@ -75,7 +75,8 @@ TEST_P(AttentionTest, BackwardMatchesCentralDifferences) {
   for (AttentionCase c :
        {AttentionCase{.B = 2, .Q = 5, .K = 5, .H = 4, .G = 2, .D = 6},
         AttentionCase{.B = 1, .Q = 9, .K = 9, .H = 3, .G = 1, .D = 8, .window = 4},
-        AttentionCase{.B = 2, .Q = 7, .K = 7, .H = 2, .G = 2, .D = 5, .documents = true}}) {
+        AttentionCase{.B = 2, .Q = 7, .K = 7, .H = 2, .G = 2, .D = 5, .documents = true},
+        AttentionCase{.B = 2, .Q = 7, .K = 7, .H = 4, .G = 2, .D = 5, .dropout = 0.4f}}) {
     SCOPED_TRACE(name_of(c));
     Rig rig = rig_of();
     AttentionOperands operands(rig, c);
@@ -128,9 +129,15 @@ TEST_P(AttentionTest, ThreadsDoNotChangeABit) {
     std::vector<std::vector<float>> results;
     for (const int threads : {1, 2, 3}) {
       Rig rig = rig_of(threads);
-      AttentionOperands operands(
-          rig,
-          {.B = 2, .Q = 150, .K = 150, .H = 4, .G = 2, .D = 40, .documents = true, .dtype = dtype});
+      AttentionOperands operands(rig, {.B = 2,
+                                       .Q = 150,
+                                       .K = 150,
+                                       .H = 4,
+                                       .G = 2,
+                                       .D = 40,
+                                       .documents = true,
+                                       .dtype = dtype,
+                                       .dropout = 0.2f});
       operands.forward();
       operands.backward();
       std::vector<float> all;
@@ -144,6 +151,110 @@ TEST_P(AttentionTest, ThreadsDoNotChangeABit) {
     EXPECT_EQ(results[0], results[1]);
     EXPECT_EQ(results[0], results[2]);
   }
+}
+
+// With equal scores and values that are unit vectors, channel j of an output is the probability of
+// key j: what is dropped can be read off.
+std::vector<float> probabilities_of(const AttentionOperands& x) {
+  testing::set_values(x.q, std::vector<float>(static_cast<size_t>(x.q.shape.elements())));
+  std::vector<float> units(static_cast<size_t>(x.v.shape.elements()));
+  const Index4 at{x.c.K, x.c.G, x.c.D};
+  for (int64_t b = 0; b < x.c.B; ++b) {
+    for (int64_t j = 0; j < x.c.K; ++j) {
+      for (int64_t g = 0; g < x.c.G; ++g) {
+        units[at(b, j, g, j)] = 1.0f;
+      }
+    }
+  }
+  testing::set_values(x.v, units);
+  x.forward();
+  return values_of(x.o);
+}
+
+TEST_P(AttentionTest, DropsAtTheRateThatIsAskedForAndIndependently) {
+  constexpr int64_t kLength = 96;
+  Rig rig = rig_of();
+  AttentionOperands x(
+      rig, {.B = 2, .Q = kLength, .K = kLength, .H = 3, .G = 1, .D = kLength, .dropout = 0.25f});
+  const std::vector<float> probabilities = probabilities_of(x);
+  const Index4 at{kLength, 3, kLength};
+  const auto dropped = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    return probabilities[at(b, i, h, j)] == 0.0f;
+  };
+  // How often a pair is dropped, and how often a neighbour in some direction is as well.
+  struct Neighbour {
+    int64_t b, h, i, j;
+  };
+  const std::vector<Neighbour> neighbours = {{0, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0}, {0, 2, 0, 0},
+                                             {0, 0, 1, 0}, {0, 0, 4, 0}, {0, 0, 0, 1}, {0, 0, 0, 2},
+                                             {0, 0, 0, 4}, {0, 0, 1, 1}, {0, 1, 1, 0}};
+  for (const Neighbour& n : neighbours) {
+    double both = 0.0, pairs = 0.0;
+    for (int64_t b = 0; b + n.b < 2; ++b) {
+      for (int64_t h = 0; h + n.h < 3; ++h) {
+        for (int64_t i = 0; i + n.i < kLength; ++i) {
+          for (int64_t j = 0; j + n.j <= i; ++j) {
+            pairs += 1.0;
+            both += dropped(b, h, i, j) && dropped(b + n.b, h + n.h, i + n.i, j + n.j) ? 1.0 : 0.0;
+          }
+        }
+      }
+    }
+    const bool itself = n.b + n.h + n.i + n.j == 0;
+    const double rate = itself ? 0.25 : 0.25 * 0.25;
+    // Five standard deviations.
+    EXPECT_NEAR(both / pairs, rate, 5.0 * std::sqrt(rate * (1.0 - rate) / pairs))
+        << n.b << " " << n.h << " " << n.i << " " << n.j;
+  }
+  // What is kept makes up for what is dropped.
+  for (int64_t j = 0; j < kLength; ++j) {
+    const float probability = probabilities[at(1, kLength - 1, 2, j)];
+    if (probability != 0.0f) {
+      EXPECT_NEAR(probability, 1.0f / 0.75f / kLength, 1e-6f);
+    }
+  }
+}
+
+TEST_P(AttentionTest, TheLogOfTheSumKnowsNothingOfDropout) {
+  AttentionCase c{.B = 1, .Q = 100, .K = 100, .H = 2, .G = 1, .D = 16, .dropout = 0.5f};
+  Rig rig = rig_of();
+  AttentionOperands dropping(rig, c);
+  c.dropout = 0.0f;
+  AttentionOperands whole(rig, c);
+  dropping.forward();
+  whole.forward();
+  EXPECT_EQ(values_of(dropping.lse), values_of(whole.lse));
+  EXPECT_NE(values_of(dropping.o), values_of(whole.o));
+}
+
+// A rank of a layout holds some of the sequences and some of the heads.
+TEST_P(AttentionTest, DropsTheSameOnARankThatHoldsAPart) {
+  Rig rig = rig_of();
+  const AttentionCase c{.B = 3, .Q = 75, .K = 75, .H = 4, .G = 2, .D = 16, .dropout = 0.3f};
+  AttentionOperands whole(rig, c);
+  whole.forward();
+  whole.backward();
+  AttentionCase less = c;
+  less.B = 1;
+  less.H = 2;
+  less.G = 1;
+  AttentionOperands part(rig, less);
+  const auto cut = [](const Tensor& all, int64_t first_head, int64_t heads) {
+    return all.slice({.first = {2, 0, first_head, 0}, .size = {1, 75, heads, 16}});
+  };
+  testing::set_values(part.q, values_of(cut(whole.q, 2, 2)));
+  testing::set_values(part.k, values_of(cut(whole.k, 1, 1)));
+  testing::set_values(part.v, values_of(cut(whole.v, 1, 1)));
+  testing::set_values(part.dout, values_of(cut(whole.dout, 2, 2)));
+  part.options.dropout = whole.options.dropout;
+  part.options.dropout.first_row += 2 * 75;
+  part.options.dropout.first_head += 2;
+  part.forward();
+  part.backward();
+  EXPECT_EQ(values_of(part.o), values_of(cut(whole.o, 2, 2)));
+  EXPECT_EQ(values_of(part.dq), values_of(cut(whole.dq, 2, 2)));
+  EXPECT_EQ(values_of(part.dk), values_of(cut(whole.dk, 1, 1)));
+  EXPECT_EQ(values_of(part.dv), values_of(cut(whole.dv, 1, 1)));
 }
 
 TEST_P(AttentionTest, NanReachesEveryoneWhoSeesIt) {
@@ -186,8 +297,15 @@ TEST_P(AttentionTest, BooksTheSameOnMeta) {
     std::vector<Segment> segments;
     for (const DeviceKind kind : {DeviceKind::kCpu, DeviceKind::kMeta}) {
       Rig rig({.kind = kind, .target = GetParam()}, {.threads = 2});
-      AttentionOperands operands(
-          rig, {.B = 2, .Q = 9, .K = 9, .H = 4, .G = 2, .D = 8, .window = 3, .dtype = dtype});
+      AttentionOperands operands(rig, {.B = 2,
+                                       .Q = 9,
+                                       .K = 9,
+                                       .H = 4,
+                                       .G = 2,
+                                       .D = 8,
+                                       .window = 3,
+                                       .dtype = dtype,
+                                       .dropout = 0.1f});
       rig.trace.cut();
       operands.forward();
       operands.backward();
@@ -233,6 +351,12 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   EXPECT_DEATH(attention_forward(rig.context, q, lse, q, shorter, shorter, {}, {}),
                "4 queries, 3 keys");
   EXPECT_DEATH(attention_forward(rig.context, q, lse, q, q, q, lse, {}), "wanted i32");
+  const auto dropping = [&](const AttentionDropout& dropout) {
+    attention_forward(rig.context, q, lse, q, q, q, {}, {.dropout = dropout});
+  };
+  EXPECT_DEATH(dropping({.probability = 1.0f, .heads = 3}), "dropout of 1");
+  EXPECT_DEATH(dropping({.probability = 0.1f, .heads = 4, .first_head = 2}),
+               "row 0, 3 heads from 2 of 4");
 }
 
 }  // namespace

@@ -25,12 +25,13 @@ struct AttentionCase {
   bool documents = false;
   DType dtype = DType::kF32;
   bool fused = false;  // q, k, v and their gradients are parts of rows [q | k | v]
+  float dropout = 0.0f;
 };
 
 inline std::string name_of(const AttentionCase& c) {
   return concat("B", c.B, " Q", c.Q, " K", c.K, " H", c.H, " G", c.G, " D", c.D, " window",
                 c.window, c.documents ? " documents " : " ", name_of(c.dtype),
-                c.fused ? " fused" : "");
+                c.fused ? " fused" : "", " dropout ", c.dropout);
 }
 
 // Odd lengths around the sizes of tiles, and widths that are not multiples of a vector.
@@ -63,6 +64,18 @@ inline std::vector<AttentionCase> shapes_of_cases(DType dtype) {
       {.B = 1, .Q = 97, .K = 97, .H = 1, .G = 1, .D = 128, .window = 2, .dtype = dtype},
       {.B = 1, .Q = 129, .K = 129, .H = 2, .G = 1, .D = 128, .dtype = dtype},
       {.B = 1, .Q = 70, .K = 70, .H = 1, .G = 1, .D = 7, .dtype = dtype},
+      {.B = 2, .Q = 131, .K = 131, .H = 4, .G = 2, .D = 40, .dtype = dtype, .dropout = 0.3f},
+      {.B = 2,
+       .Q = 150,
+       .K = 150,
+       .H = 2,
+       .G = 1,
+       .D = 32,
+       .window = 70,
+       .documents = true,
+       .dtype = dtype,
+       .fused = true,
+       .dropout = 0.1f},
   };
 }
 
@@ -92,6 +105,8 @@ inline std::vector<AttentionCase> forward_cases() {
                      .fused = true});
     cases.push_back(
         {.B = 2, .Q = 100, .K = 170, .H = 2, .G = 1, .D = 24, .documents = true, .dtype = dtype});
+    cases.push_back(
+        {.B = 2, .Q = 9, .K = 70, .H = 2, .G = 1, .D = 24, .dtype = dtype, .dropout = 0.5f});
   }
   return cases;
 }
@@ -100,7 +115,15 @@ struct AttentionOperands {
   AttentionOperands(testing::Rig& on, const AttentionCase& what)
       : rig(on),
         c(what),
-        options{.scale = 0.7f / std::sqrt(static_cast<float>(what.D)), .window = what.window} {
+        options{
+            .scale = 0.7f / std::sqrt(static_cast<float>(what.D)),
+            .window = what.window,
+            .dropout = {.probability = what.dropout,
+                        .key = {.seed = 0x123456789ABCDEF0, .stream = 0xFEDCBA9876543210},
+                        // So that numbers of blocks pass 2^32 within a tile.
+                        .first_row = (int64_t{1} << 32) / (what.H + 3) / ((what.K + 3) / 4) - 70,
+                        .heads = what.H + 3,
+                        .first_head = 2}} {
     const int64_t width = (c.H + 2 * c.G) * c.D;
     if (c.fused) {
       const Tensor rows = rig.random({c.B, c.K, width}, 1, c.dtype);
@@ -142,6 +165,17 @@ struct AttentionOperands {
     const int64_t of_window = c.window > 0 ? position - c.window + 1 : 0;
     const int64_t of_document = c.documents ? starts[static_cast<size_t>(b * c.K + position)] : 0;
     return std::max<int64_t>({0, of_window, of_document});
+  }
+
+  // What the probability of key j is multiplied by for query i.
+  double factor(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const AttentionDropout& dropout = options.dropout;
+    const int64_t row = dropout.first_row + b * c.K + c.K - c.Q + i;
+    const int64_t words_of_head = (c.K + 3) / 4 * 4;
+    const int64_t head = row * dropout.heads + dropout.first_head + h;
+    const double word = random_word_at(dropout.key, head * words_of_head + j);
+    const auto probability = static_cast<double>(dropout.probability);
+    return word < probability * 0x1p32 ? 0.0 : 1.0 / (1.0 - probability);
   }
 
   testing::Rig& rig;
@@ -245,7 +279,8 @@ inline DoubleForward forward_in_double(const AttentionOperands& x) {
       double sum = 0.0;
       for (size_t j = 0; j < weights.size(); ++j) {
         const int64_t key = first + static_cast<int64_t>(j);
-        sum += weights[j] * static_cast<double>(v[at_k(b, key, h / (c.H / c.G), d)]);
+        sum += x.factor(b, h, i, key) * weights[j] *
+               static_cast<double>(v[at_k(b, key, h / (c.H / c.G), d)]);
       }
       result.o[Index4{c.Q, c.H, c.D}(b, i, h, d)] = static_cast<float>(sum);
     }
@@ -270,10 +305,11 @@ inline DoubleBackward backward_in_double(const AttentionOperands& x) {
     std::vector<double> dp(weights.size());
     double mean = 0.0;
     for (size_t j = 0; j < weights.size(); ++j) {
+      const double factor = x.factor(b, h, i, first + static_cast<int64_t>(j));
       for (int64_t d = 0; d < c.D; ++d) {
         const size_t key = at_k(b, first + static_cast<int64_t>(j), g, d);
-        dp[j] += static_cast<double>(dout[at_q(b, i, h, d)]) * static_cast<double>(v[key]);
-        dv[key] += weights[j] * static_cast<double>(dout[at_q(b, i, h, d)]);
+        dp[j] += factor * static_cast<double>(dout[at_q(b, i, h, d)]) * static_cast<double>(v[key]);
+        dv[key] += factor * weights[j] * static_cast<double>(dout[at_q(b, i, h, d)]);
       }
       mean += weights[j] * dp[j];
     }

@@ -28,10 +28,12 @@ struct Batch {
   int64_t tokens() const { return sequences * sequence_length; }
 };
 
-// Where in the model something is dropped.
-enum class DropoutSite : uint64_t { kEmbedding, kAttention, kMlp };
+// Where in the model something is dropped: outputs of the embedding, of attention and of the MLP,
+// and attention's probabilities.
+enum class DropoutSite : uint64_t { kEmbedding, kAttention, kMlp, kProbabilities };
 
-// Another stream for every step, layer and site; the rows and channels are the index in the stream.
+// Another stream for every step, layer and site; the rows and channels (of probabilities: rows,
+// heads and keys) are the index in the stream.
 inline RandomKey dropout_key(const Batch& batch, int64_t layer, DropoutSite site) {
   uint64_t stream = stream_of("dropout");
   for (const uint64_t part : {static_cast<uint64_t>(batch.step), static_cast<uint64_t>(layer),

@@ -22,9 +22,12 @@ Block::Block(const ModelSpec& spec, int64_t layer, nn::ParameterStore& store,
       query_heads_(spec.num_attention_heads / mesh.tensor->size()),
       key_heads_(spec.num_key_value_heads / mesh.tensor->size()),
       head_dim_(spec.head_dim),
+      first_head_(mesh.tensor->rank() * query_heads_),
+      all_heads_(spec.num_attention_heads),
       mlp_(spec.mlp),
       rotary_(spec.positions == PositionKind::kRotary),
-      dropout_(static_cast<float>(spec.residual_dropout)),
+      residual_dropout_(static_cast<float>(spec.residual_dropout)),
+      attention_dropout_(static_cast<float>(spec.attention_dropout)),
       window_(spec.window_of(layer)),
       table_PD_(table_PD),
       unit_(store),
@@ -56,13 +59,22 @@ Block::Heads Block::heads_of(const Tensor& qkv_TW, const Tensor& qk_TW, const Ba
 void Block::drop_out(Context& context, Tensor y_TD, ConstTensor x_TD, const Batch& batch,
                      DropoutSite site) const {
   kernels::dropout(context, y_TD, x_TD,
-                   {.probability = dropout_,
+                   {.probability = residual_dropout_,
                     .key = dropout_key(batch, layer_, site),
                     .first_row = batch.first_row});
 }
 
-kernels::AttentionOptions Block::options_of_attention() const {
-  return {.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_)), .window = window_};
+kernels::AttentionOptions Block::options_of_attention(const Batch& batch) const {
+  kernels::AttentionOptions options{.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_)),
+                                    .window = window_};
+  if (batch.training && attention_dropout_ > 0.0f) {
+    options.dropout = {.probability = attention_dropout_,
+                       .key = dropout_key(batch, layer_, DropoutSite::kProbabilities),
+                       .first_row = batch.first_row,
+                       .heads = all_heads_,
+                       .first_head = first_head_};
+  }
+  return options;
 }
 
 // ---- forward
@@ -119,7 +131,7 @@ void Block::attend(Context& context, Arena& activations, Stash& stash, const Bat
       allocate(activations, DType::kF32, {batch.sequences, query_heads_, batch.sequence_length});
   const Tensor o_BSHD = stash.o_TH.view().split(1, query_heads_).split(0, batch.sequences);
   kernels::attention_forward(context, o_BSHD, stash.lse_BHS, heads.q, heads.k, heads.v,
-                             batch.start_BS, options_of_attention());
+                             batch.start_BS, options_of_attention(batch));
 }
 
 OwnedTensor Block::mlp_forward(Context& context, Arena& activations, Stash& stash,
@@ -245,7 +257,7 @@ OwnedTensor Block::attention_backward_input(Context& context, Arena& activations
     const Heads dheads = heads_of(stash.dqkv_TW, Tensor(), batch);
     kernels::attention_backward(context, dheads.q, dheads.k, dheads.v, as_heads(do_TH),
                                 as_heads(stash.o_TH), stash.lse_BHS, heads.q, heads.k, heads.v,
-                                batch.start_BS, options_of_attention());
+                                batch.start_BS, options_of_attention(batch));
   }
   stash.lse_BHS.reset();
   rotate_back(context, stash, batch);
@@ -319,7 +331,7 @@ OwnedTensor Block::infer(Context& context, Arena& activations, OwnedTensor x_TD,
   kernels::attention_forward(
       context, stash.o_TH.view().split(1, query_heads_).split(0, batch.sequences), stash.lse_BHS,
       heads.q, cached_range(cache.key_BPGD, 0, keys), cached_range(cache.value_BPGD, 0, keys),
-      ConstTensor(), options_of_attention());
+      ConstTensor(), options_of_attention(batch));
 
   stash.x2_TD = allocate(activations, x.dtype, x.shape);
   output_linear_.infer(context, stash.x2_TD, stash.o_TH).wait();

@@ -99,16 +99,17 @@ class Block {
   OwnedTensor attention_backward_input(Context& context, Arena& activations, Stash& stash,
                                        const Batch& batch);
   Heads heads_of(const Tensor& qkv_TW, const Tensor& qk_TW, const Batch& batch) const;
-  kernels::AttentionOptions options_of_attention() const;
-  bool drops(const Batch& batch) const { return batch.training && dropout_ > 0.0f; }
+  kernels::AttentionOptions options_of_attention(const Batch& batch) const;
+  bool drops(const Batch& batch) const { return batch.training && residual_dropout_ > 0.0f; }
   void drop_out(Context& context, Tensor y_TD, ConstTensor x_TD, const Batch& batch,
                 DropoutSite site) const;
 
   int64_t layer_;
   int64_t query_heads_, key_heads_, head_dim_;  // of this rank
+  int64_t first_head_, all_heads_;              // query heads of the layer, on all ranks
   MlpKind mlp_;
   bool rotary_;
-  float dropout_;
+  float residual_dropout_, attention_dropout_;
   int64_t window_;
   const ConstTensor& table_PD_;  // the stage's; outlives the block
 

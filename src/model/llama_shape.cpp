@@ -72,7 +72,7 @@ ModelSpec read_llama_shape(ConfigReader& reader, std::string_view source,
   if (activation != "silu" && activation != "swish") {
     reader.refuse("hidden_act", "allowed is \"silu\"");
   }
-  reader.only("attention_dropout", 0.0, "attention has no dropout");
+  spec.attention_dropout = reader.number("attention_dropout", 0.0, 0.0, 0.999);
   return spec;
 }
 
@@ -96,7 +96,7 @@ Json write_llama_shape(const ModelSpec& spec) {
   if (spec.depth_scaled_init) {
     config["depth_scaled_init"] = true;  // cadre's own; transformers keeps what it does not know
   }
-  config["attention_dropout"] = 0.0;
+  config["attention_dropout"] = spec.attention_dropout;
   write_token_ids(spec, config);
   return config;
 }

@@ -50,6 +50,15 @@ TEST(Llama, ReadsBackWhatItWrites) {
   EXPECT_TRUE(read_model_config(written, "config.json").value() == spec);
 }
 
+TEST(Llama, ReadsAndWritesTheDropoutOfAttention) {
+  const Json config = {{"model_type", "llama"}, {"attention_dropout", 0.1}};
+  const ModelSpec spec = read_model_config(config, "c").value();
+  EXPECT_EQ(spec.attention_dropout, 0.1);
+  EXPECT_EQ(write_model_config(spec, "float32")["attention_dropout"], 0.1);
+  const Json all = {{"model_type", "llama"}, {"attention_dropout", 1.0}};
+  EXPECT_FALSE(read_model_config(all, "c").ok());
+}
+
 TEST(Llama, PutsBiasesWhereTheConfigAsks) {
   const auto read = [](const char* keys) {
     Json config = {{"model_type", "llama"}};

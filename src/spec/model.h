@@ -60,9 +60,7 @@ struct ModelSpec {
 
   double embedding_dropout = 0.0;
   double residual_dropout = 0.0;  // of what attention and the MLP add to the residual stream
-  // Of attention's probabilities. Kept so that a config.json can be written back: the block has
-  // none, and training must say so where this is not 0.
-  double attention_dropout = 0.0;
+  double attention_dropout = 0.0;  // of attention's probabilities
   double initializer_range = 0.02;
   bool depth_scaled_init = false;  // output projections start smaller by sqrt(2 num_hidden_layers)
   std::optional<int64_t> bos_token_id = std::nullopt;

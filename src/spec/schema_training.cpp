@@ -145,7 +145,10 @@ constexpr Key kKeys[] = {
     {"training.z_loss", not_negative(), training<&TrainingSpec::z_loss>, kReported,
      "Coefficient of the mean square of log(sum(exp(logits))), added to the loss."},
     {"training.dropout", below_one(), training<&TrainingSpec::dropout>, kReported,
-     "Instead of the dropouts of the model.", "those of the model"},
+     "Instead of every dropout of the model: of the embedding, of what attention and MLP add, and "
+     "of "
+     "attention's probabilities.",
+     "those of the model"},
     {"training.initial_loss_scale", schema::number_at_least(1),
      training<&TrainingSpec::initial_loss_scale>, kReported, "fp16: the loss scale at the start."},
     {"training.loss_scale_window", at_least(1), training<&TrainingSpec::loss_scale_window>,

@@ -24,9 +24,10 @@ std::unique_ptr<MemorySource> make_source(const Device& device) {
 ModelSpec model_as_trained(const EngineSpec& spec) {
   ModelSpec model = spec.model;
   if (spec.purpose != Purpose::kTraining) {
-    model.embedding_dropout = model.residual_dropout = 0.0;
+    model.embedding_dropout = model.residual_dropout = model.attention_dropout = 0.0;
   } else if (spec.training.dropout) {
-    model.embedding_dropout = model.residual_dropout = *spec.training.dropout;
+    model.embedding_dropout = model.residual_dropout = model.attention_dropout =
+        *spec.training.dropout;
   }
   return model;
 }

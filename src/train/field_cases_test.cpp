@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -214,19 +215,81 @@ TEST(FieldCases, H1_H5_ThePlanCountsEverythingBeforeAnythingStarts) {
   EXPECT_GT(rehearsal.ledger.of(MemoryCategory::kActivations), int64_t{80} * 8192 * 8192 * 2);
 }
 
-// The same drop-outs whether activations are kept or made again, and whatever the micro-batches.
+// Every way to ask for dropout: a part of the model alone, or the key that stands for all.
+std::vector<std::pair<std::string, EngineSpec>> dropouts(int64_t batch, int64_t length) {
+  std::vector<std::pair<std::string, EngineSpec>> all;
+  const auto add = [&](const char* name) -> EngineSpec& {
+    return all.emplace_back(name, small_spec(batch, length)).second;
+  };
+  add("embedding").model.embedding_dropout = 0.3;
+  add("residual").model.residual_dropout = 0.3;
+  add("attention").model.attention_dropout = 0.3;
+  add("all").training.dropout = 0.3;
+  EngineSpec& bf16 = add("attention in bf16");
+  bf16.model.attention_dropout = 0.3;
+  bf16.training.precision = Precision::kBf16;
+  return all;
+}
+
+// The same drop-outs whether activations are kept or made again.
 TEST(FieldCases, J6_J7_DropoutIsTheSameWithRecomputation) {
-  std::map<std::string, std::vector<float>> kept;
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-    EngineSpec spec = small_spec(2, 8);
-    spec.training.dropout = 0.3;
-    spec.training.recompute = recompute;
+  for (auto& [name, spec] : dropouts(2, 19)) {
+    SCOPED_TRACE(name);
+    std::map<std::string, std::vector<float>> kept;
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      spec.training.recompute = recompute;
+      const std::unique_ptr<Engine> engine = make_engine(spec);
+      engine->step({.step = 7, .learning_rate = 0.5}, rows_of(2, 19));
+      if (recompute == Recompute::kNone) {
+        kept = values_of(*engine);
+      } else {
+        EXPECT_EQ(values_of(*engine), kept);
+      }
+    }
+  }
+}
+
+TEST(FieldCases, J6_J7_DropoutIsTheSameForAnyMicroBatches) {
+  for (auto& [name, spec] : dropouts(6, 19)) {
+    SCOPED_TRACE(name);
+    const std::unique_ptr<Engine> whole = make_engine(spec);
+    whole->step({.step = 7, .learning_rate = 0.5}, rows_of(6, 19));
+    spec.training.micro_batch_size = 2;
+    spec.training.gradient_accumulation_steps = 3;
+    const std::unique_ptr<Engine> parts = make_engine(spec);
+    parts->step({.step = 7, .learning_rate = 0.5}, rows_of(2, 19));
+    expect_near(values_of(*parts), values_of(*whole), 1e-6f);
+  }
+}
+
+// Each of a configuration's dropouts changes what training sees, from step to step anew, and
+// nothing that an evaluation sees; and it costs what the plan says.
+TEST(FieldCases, J6_J7_EveryDropoutIsOfTrainingAlone) {
+  const EngineSpec plain = small_spec(2, 19);
+  const std::unique_ptr<Engine> without = make_engine(plain);
+  const auto row = [](const HostBatch& host) { rows_of(2, 19)(0, host); };
+  const auto evaluated = [&](Engine& engine) {
+    EvaluationSums sums;
+    engine.evaluate(sums, row);
+    return sums.loss;
+  };
+  const double loss = without->accumulate({}, rows_of(2, 19), 1).loss;
+  for (const auto& [name, spec] : dropouts(2, 19)) {
+    SCOPED_TRACE(name);
     const std::unique_ptr<Engine> engine = make_engine(spec);
-    engine->step({.step = 7, .learning_rate = 0.5}, rows_of(2, 8));
-    if (recompute == Recompute::kNone) {
-      kept = values_of(*engine);
-    } else {
-      EXPECT_EQ(values_of(*engine), kept);
+    const double first = engine->accumulate({.step = 0}, rows_of(2, 19), 1).loss;
+    const double second = engine->accumulate({.step = 1}, rows_of(2, 19), 1).loss;
+    EXPECT_EQ(engine->accumulate({.step = 0}, rows_of(2, 19), 1).loss, first);
+    EXPECT_NE(first, loss);
+    EXPECT_NE(first, second);
+    if (spec.training.precision == Precision::kFp32) {
+      EXPECT_EQ(evaluated(*engine), evaluated(*without));
+    }
+    engine->step({}, rows_of(2, 19));
+    const Rehearsal planned = rehearse(spec, {.target = detect_cpu_target(), .threads = 2});
+    for (const MemoryCategory category :
+         {MemoryCategory::kActivations, MemoryCategory::kWorkspace}) {
+      EXPECT_EQ(engine->peaks().of(category), planned.ledger.of(category));
     }
   }
 }

@@ -7,6 +7,7 @@
 #define CADRE_KERNELS_CPU_ATTENTION_BACKWARD_INL_H
 #endif
 
+#include "kernels/cpu/attention_dropout-inl.h"
 #include "kernels/cpu/attention_forward-inl.h"
 #include "kernels/cpu/attention_vectors-inl.h"
 
@@ -86,6 +87,7 @@ struct BackwardLanes {
   Vector scale;
   Vector lse;
   Vector delta;
+  Vector kept;  // what gradients of kept probabilities are multiplied by
   hn::Vec<Ints> first;
   hn::Vec<Ints> last;
 };
@@ -99,22 +101,37 @@ HWY_INLINE Vector weight_of(const BackwardLanes& x, const float* score, int64_t 
   return exp2<Math::kExact>(hn::MulSub(value, x.scale, x.lse));
 }
 
+// The gradient of a score, from its weight and the gradient of what is left of that.
+template <typename Keys>
+HWY_INLINE Vector score_gradient(const BackwardLanes& x, Vector weight, const float* dweight,
+                                 const Keys& keys, int64_t key) {
+  Vector value = hn::LoadU(kFloats, dweight);
+  if constexpr (Keys::kDrops) {
+    value = keys.keep(hn::Mul(value, x.kept), key);
+  }
+  return hn::Mul(weight, hn::Sub(value, x.delta));
+}
+
 // Scores to weights, and gradients of weights to gradients of scores, over the keys of a run.
-template <typename Math, bool kMasked>
+template <typename Math, bool kMasked, typename Keys>
 void differentiate(const BackwardScratch<Math>& scratch, const BackwardLanes& x, int64_t lane,
-                   const KeyRun& run, int64_t first_key) {
+                   const KeyRun& run, int64_t first_key, Keys keys) {
   constexpr int64_t kRow = kBlock / Math::kPerWord;
   for (int64_t key = run.first; key < run.end; key += 2) {
+    if (key % 4 == 0) {
+      keys.begin(first_key + key);
+    }
     const int64_t at = key * kBlock + lane;
     const Vector p0 = weight_of<Math, kMasked>(x, scratch.scores + at, first_key + key);
-    const Vector ds0 = hn::Mul(p0, hn::Sub(hn::LoadU(kFloats, scratch.dweights + at), x.delta));
-    Math::store_weights(scratch.weights + key * kRow + lane / Math::kPerWord, p0);
+    const Vector ds0 = score_gradient(x, p0, scratch.dweights + at, keys, key);
+    Math::store_weights(scratch.weights + key * kRow + lane / Math::kPerWord, keys.keep(p0, key));
     Vector ds1 = hn::Zero(kFloats);
     if (key + 1 < run.end) {
       const Vector p1 =
           weight_of<Math, kMasked>(x, scratch.scores + at + kBlock, first_key + key + 1);
-      ds1 = hn::Mul(p1, hn::Sub(hn::LoadU(kFloats, scratch.dweights + at + kBlock), x.delta));
-      Math::store_weights(scratch.weights + (key + 1) * kRow + lane / Math::kPerWord, p1);
+      ds1 = score_gradient(x, p1, scratch.dweights + at + kBlock, keys, key + 1);
+      Math::store_weights(scratch.weights + (key + 1) * kRow + lane / Math::kPerWord,
+                          keys.keep(p1, key + 1));
     }
     Math::store_pair(scratch.dscores_pairs + key / Math::kPerWord * kBlock + lane, ds0, ds1);
     if constexpr (Math::kPerWord > 1) {
@@ -126,19 +143,32 @@ void differentiate(const BackwardScratch<Math>& scratch, const BackwardLanes& x,
   }
 }
 
+template <typename Math, typename Keys>
+HWY_INLINE void differentiate_run(const BackwardScratch<Math>& scratch, const BackwardLanes& x,
+                                  int64_t lane, const KeyRun& run, int64_t first_key,
+                                  const Keys& keys) {
+  if (run.masked[static_cast<size_t>(lane / kGroup)]) {
+    differentiate<Math, true>(scratch, x, lane, run, first_key, keys);
+  } else {
+    differentiate<Math, false>(scratch, x, lane, run, first_key, keys);
+  }
+}
+
 template <typename Math>
 void differentiate_pair(const BackwardScratch<Math>& scratch, const QueryBlock& block,
-                        const KeyRun& run, int64_t first_key, float scale) {
+                        const KeyRun& run, int64_t first_key, float scale,
+                        const std::optional<BlockDropout>& dropout) {
   for (int64_t lane = run.first_group * kGroup; lane < run.end_group * kGroup; lane += kLanes) {
     const BackwardLanes x{.scale = hn::Set(kFloats, scale),
                           .lse = hn::LoadU(kFloats, scratch.lse + lane),
                           .delta = hn::LoadU(kFloats, scratch.delta + lane),
+                          .kept = hn::Set(kFloats, dropout ? dropout->scale : 1.0f),
                           .first = hn::LoadU(kInts, block.first.data() + lane),
                           .last = hn::LoadU(kInts, block.last.data() + lane)};
-    if (run.masked[static_cast<size_t>(lane / kGroup)]) {
-      differentiate<Math, true>(scratch, x, lane, run, first_key);
+    if (dropout) {
+      differentiate_run(scratch, x, lane, run, first_key, KeptKeys(*dropout, lane));
     } else {
-      differentiate<Math, false>(scratch, x, lane, run, first_key);
+      differentiate_run(scratch, x, lane, run, first_key, AllKeys());
     }
   }
 }
@@ -243,6 +273,7 @@ void backward_block(const AttentionBackwardTask& task, const BackwardScratch<Mat
                     const HeadRows& rows) {
   const int64_t D = task.shape.D;
   const QueryBlock block = query_block(task, rows.b, rows.first);
+  const std::optional<BlockDropout> dropout = dropout_of(task, rows, block.rows);
   load_queries(task, scratch, block, rows);
   prefetch_queries<Math>(task, {.b = rows.b, .h = rows.h, .first = rows.first + kBlock});
   std::fill_n(scratch.dq, kBlock * scratch.width, 0.0f);
@@ -253,7 +284,7 @@ void backward_block(const AttentionBackwardTask& task, const BackwardScratch<Mat
       const KeyRun& run = pair.run[static_cast<size_t>(r)];
       multiply_keys(scratch, run, scratch.scores, scratch.k + words, scratch.q_across, D);
       multiply_keys(scratch, run, scratch.dweights, scratch.v + words, scratch.dout_across, D);
-      differentiate_pair(scratch, block, run, key, task.options.scale * kLog2E);
+      differentiate_pair(scratch, block, run, key, task.options.scale * kLog2E, dropout);
       const int64_t floats = key * scratch.width;
       add_to_keys(scratch, run, scratch.dv + floats, scratch.weights, scratch.dout_pairs, D);
       add_to_keys(scratch, run, scratch.dk + floats, scratch.dscores, scratch.q_pairs, D);
@@ -291,7 +322,7 @@ void backward_tile(const AttentionBackwardTask& task, int64_t tile, std::byte* m
   store_rows(keys.of<Element>(task.dk_BKGD, 0), task.dk_BKGD.strides[1], scratch.dk, scratch.width,
              shape.K, shape.D, [&](int64_t) { return task.options.scale; });
   store_rows(keys.of<Element>(task.dv_BKGD, 0), task.dv_BKGD.strides[1], scratch.dv, scratch.width,
-             shape.K, shape.D, [](int64_t) { return 1.0f; });
+             shape.K, shape.D, [&](int64_t) { return dropout_scale(task.options); });
 }
 
 template <typename Math>

@@ -13,6 +13,7 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/cpu/attention_dropout-inl.h"
 #include "kernels/cpu/attention_vectors-inl.h"
 
 // Not for the emulated vectors of x86-64's baseline: they are no vectors.
@@ -109,10 +110,11 @@ inline Vector largest_scores(float* scores, int64_t lane, const QueryBlock& bloc
   return hn::Max(even, odd);
 }
 
-// Turns scores into weights exp2(scale score - shift) and returns the sum of each query's.
-template <typename Math>
+// Turns scores into weights exp2(scale score - shift) and returns the sum of each query's. Weights
+// of keys that are dropped are stored as 0; the sums know nothing of it.
+template <typename Math, typename Keys>
 inline Vector weights_of(const ForwardScratch<Math>& scratch, int64_t lane, const BlockPair& pair,
-                         Vector scale, Vector shift) {
+                         int64_t first_key, Vector scale, Vector shift, Keys keys) {
   const int64_t group = lane / kGroup;
   Vector even = hn::Zero(kFloats);
   Vector odd = even;
@@ -122,6 +124,9 @@ inline Vector weights_of(const ForwardScratch<Math>& scratch, int64_t lane, cons
       continue;
     }
     for (int64_t key = run.first; key < run.end; key += 2) {
+      if (key % 4 == 0) {
+        keys.begin(first_key + key);
+      }
       const float* const score = scratch.scores + key * kBlock + lane;
       const Vector p0 = exp2<Math::kExact>(hn::MulSub(hn::LoadU(kFloats, score), scale, shift));
       Vector p1 = hn::Zero(kFloats);
@@ -130,16 +135,25 @@ inline Vector weights_of(const ForwardScratch<Math>& scratch, int64_t lane, cons
       }
       even = hn::Add(even, p0);
       odd = hn::Add(odd, p1);
-      Math::store_pair(scratch.weights + key / Math::kPerWord * kBlock + lane, p0, p1);
+      Math::store_pair(scratch.weights + key / Math::kPerWord * kBlock + lane, keys.keep(p0, key),
+                       keys.keep(p1, key + 1));
     }
   }
   return hn::Add(even, odd);
 }
 
+// Apart, so that random numbers take no registers from the usual case.
+template <typename Math>
+HWY_NOINLINE Vector kept_weights_of(const ForwardScratch<Math>& scratch, int64_t lane,
+                                    const BlockPair& pair, int64_t first_key, Vector scale,
+                                    Vector shift, const BlockDropout& dropout) {
+  return weights_of(scratch, lane, pair, first_key, scale, shift, KeptKeys(dropout, lane));
+}
+
 // The online softmax of one pair of blocks. Returns whether rows of o must be scaled by `factor`.
 template <typename Math>
 bool soften(const ForwardScratch<Math>& scratch, const QueryBlock& block, const BlockPair& pair,
-            int64_t first_key, float scale) {
+            int64_t first_key, float scale, const std::optional<BlockDropout>& dropout) {
   const Vector factor = hn::Set(kFloats, scale);
   bool rescale = false;
   const int64_t first_lane = pair.query_run[0].first;
@@ -155,7 +169,9 @@ bool soften(const ForwardScratch<Math>& scratch, const QueryBlock& block, const 
     const Vector maximum = hn::IfThenElse(rises, largest, before);
     const Vector shift = hn::Mul(maximum, factor);
     const Vector decay = exp2<true>(hn::MulSub(before, factor, shift));
-    const Vector sum = weights_of(scratch, lane, pair, factor, shift);
+    const Vector sum =
+        dropout ? kept_weights_of(scratch, lane, pair, first_key, factor, shift, *dropout)
+                : weights_of(scratch, lane, pair, first_key, factor, shift, AllKeys());
     hn::StoreU(maximum, kFloats, scratch.maximum + lane);
     hn::StoreU(decay, kFloats, scratch.factor + lane);
     hn::StoreU(hn::MulAdd(hn::LoadU(kFloats, scratch.sum + lane), decay, sum), kFloats,
@@ -196,7 +212,7 @@ void add_values(const ForwardScratch<Math>& scratch, const BlockPair& pair,
   }
 }
 
-// Divides o by the sums and stores both results.
+// Divides o by the sums, makes up for what was dropped, and stores both results.
 template <typename Math>
 void finish(const AttentionForwardTask& task, const ForwardScratch<Math>& scratch,
             const QueryBlock& block, const HeadRows& rows) {
@@ -204,10 +220,11 @@ void finish(const AttentionForwardTask& task, const ForwardScratch<Math>& scratc
   float* const lse = task.lse_BHQ.begin<float>() + rows.b * task.lse_BHQ.strides[0] +
                      rows.h * task.lse_BHQ.strides[1] + rows.first;
   const Vector scale = hn::Set(kFloats, task.options.scale);
+  const Vector kept = hn::Set(kFloats, dropout_scale(task.options));
   for (int64_t lane = 0; lane < kBlock; lane += kLanes) {
     const Vector sum = hn::LoadU(kFloats, scratch.sum + lane);
     const Vector maximum = hn::LoadU(kFloats, scratch.maximum + lane);
-    hn::StoreU(hn::Div(hn::Set(kFloats, 1.0f), sum), kFloats, scratch.factor + lane);
+    hn::StoreU(hn::Div(kept, sum), kFloats, scratch.factor + lane);
     const Vector log_sum = hn::IfThenElse(hn::IsNaN(sum), sum, hn::Log(kFloats, sum));
     hn::StoreU(hn::MulAdd(maximum, scale, log_sum), kFloats, scratch.maximum + lane);
   }
@@ -222,6 +239,7 @@ void forward_block(const AttentionForwardTask& task, const ForwardScratch<Math>&
   using Element = typename Math::Element;
   const int64_t D = task.shape.D;
   const QueryBlock block = query_block(task, rows.b, rows.first);
+  const std::optional<BlockDropout> dropout = dropout_of(task, rows, block.rows);
   const int64_t lanes = block.groups() * kGroup;
   Math::pack_rows(scratch.q, scratch.width, rows.of<Element>(task.q_BQHD, 0),
                   task.q_BQHD.strides[1], block.rows, D);
@@ -257,7 +275,8 @@ void forward_block(const AttentionForwardTask& task, const ForwardScratch<Math>&
                             run.end - run.first,
                             (run.end_group - run.first_group) * kGroup / kLanes);
     }
-    if (soften(scratch, block, pair, key, task.options.scale * kLog2E) && key > first_block) {
+    if (soften(scratch, block, pair, key, task.options.scale * kLog2E, dropout) &&
+        key > first_block) {
       scale_rows(scratch.o, scratch.width, scratch.factor, block.rows);
     }
     add_values(scratch, pair, scratch.v + packed_key / Math::kPerWord * scratch.width, D);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/attention_backend.h"
+#include "kernels/cpu/dropout.h"
 
 namespace cadre::kernels::cpu {
 namespace {
@@ -45,6 +46,31 @@ void store(Element* to, const float* from, float scale, int64_t count) {
   }
 }
 
+// Which keys of one query are dropped, and what the probabilities of the others are multiplied by.
+class QueryDropout {
+ public:
+  template <typename Task>
+  QueryDropout(const Task& task, int64_t b, int64_t h, int64_t i)
+      : key_(task.options.dropout.key),
+        threshold_(dropout_threshold(task.options.dropout.probability)),
+        scale_(dropout_scale(task.options)),
+        block_(dropout_block(task, b, h, i)) {}
+
+  float factor(int64_t j) const {
+    if (threshold_ == 0) {
+      return 1.0f;
+    }
+    const auto at = static_cast<uint64_t>(j);
+    return random_words(key_, block_ + at / 4)[at % 4] < threshold_ ? 0.0f : scale_;
+  }
+
+ private:
+  RandomKey key_;
+  uint32_t threshold_;
+  float scale_;
+  uint64_t block_;
+};
+
 int64_t forward_floats(const AttentionShape& shape) {
   return shape.K + shape.D;  // a row of scores and of the output
 }
@@ -73,12 +99,13 @@ void forward(Context& context, const AttentionForwardTask& task, std::byte* work
                   dot(row<Element>(task.q_BQHD, b, i, h), row<Element>(task.k_BKGD, b, j, g), D);
       largest = std::max(largest, scores[j]);
     }
+    const QueryDropout dropout(task, b, h, i);
     float denominator = 0.0f;
     std::fill_n(sum, D, 0.0f);
     for (int64_t j = keys.first; j < keys.end; ++j) {
       const float weight = std::exp(scores[j] - largest);
       denominator += weight;
-      add_scaled(sum, weight, row<Element>(task.v_BKGD, b, j, g), D);
+      add_scaled(sum, dropout.factor(j) * weight, row<Element>(task.v_BKGD, b, j, g), D);
     }
     store(row<Element>(task.o_BQHD, b, i, h), sum, 1.0f / denominator, D);
     lse_at(task.lse_BHQ, b, h, i) = largest + std::log(denominator);
@@ -104,15 +131,17 @@ void backward_of_query(const AttentionBackwardTask& task, int64_t b, int64_t h, 
   const float delta = dot(dout, row<Element>(task.o_BQHD, b, i, h), D);
   const float lse = lse_at(task.lse_BHQ, b, h, i);
   const KeyRange keys = visible_keys(task, b, i);
+  const QueryDropout dropout(task, b, h, i);
   std::fill_n(dq, D, 0.0f);
   for (int64_t j = keys.first; j < keys.end; ++j) {
     const Element* const k = row<Element>(task.k_BKGD, b, j, g);
     const float p = std::exp(task.options.scale * dot(q, k, D) - lse);
-    const float dp = dot(dout, row<Element>(task.v_BKGD, b, j, g), D);
+    const float factor = dropout.factor(j);
+    const float dp = factor * dot(dout, row<Element>(task.v_BKGD, b, j, g), D);
     const float ds = p * (dp - delta);
     add_scaled(dq, ds, k, D);
     add_scaled(dk_KD + j * D, ds, q, D);
-    add_scaled(dv_KD + j * D, p, dout, D);
+    add_scaled(dv_KD + j * D, factor * p, dout, D);
   }
   store(row<Element>(task.dq_BQHD, b, i, h), dq, task.options.scale, D);
 }

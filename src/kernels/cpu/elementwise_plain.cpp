@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise_shared.h"
 #include "kernels/cpu/plain.h"
 #include "kernels/cpu/rows.h"

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/elementwise_shared.h"
 #include "kernels/cpu/plain.h"
 #include "kernels/cpu/rows.h"
@@ -20,6 +21,7 @@
 // After foreach_target.h, which includes this file again.
 #include <hwy/highway.h>
 
+#include "kernels/cpu/philox-inl.h"
 #include "kernels/cpu/vector_math-inl.h"
 
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
@@ -99,43 +101,15 @@ void column_sum_add(Context& context, Tensor sum_D, ConstTensor x_TD, std::byte*
   });
 }
 
-using WordVector = hn::Vec<Words>;
-struct WidePair {
-  WordVector high;
-  WordVector low;
-};
-
-// Products of 32-bit words in 64 bits.
-HWY_INLINE WidePair wide_product(WordVector a, WordVector b) {
-  constexpr HWY_FULL(uint64_t) kWide;
-  const auto even = hn::MulEven(a, b);
-  const auto a_odd = hn::BitCast(kWords, hn::ShiftRight<32>(hn::BitCast(kWide, a)));
-  const auto odd = hn::MulEven(a_odd, b);
-  return {
-      .high = hn::OddEven(hn::BitCast(kWords, odd), hn::BitCast(kWords, hn::ShiftRight<32>(even))),
-      .low = hn::OddEven(hn::BitCast(kWords, hn::ShiftLeft<32>(odd)), hn::BitCast(kWords, even))};
-}
-
 // The words of blocks [first, first + kLanes) of `key`, as base/random.h has them.
 void philox_words(uint32_t* words, const RandomKey& key, uint64_t first) {
-  const auto low = [](uint64_t value) { return static_cast<uint32_t>(value); };
-  const auto high = [](uint64_t value) { return static_cast<uint32_t>(value >> 32); };
-  const auto block = hn::Add(hn::Set(kWords, low(first)), hn::Iota(kWords, 0));
-  const auto wrapped = hn::Lt(block, hn::Set(kWords, low(first)));
-  std::array<WordVector, 4> counter = {
-      block, hn::Add(hn::Set(kWords, high(first)), hn::IfThenElseZero(wrapped, hn::Set(kWords, 1))),
-      hn::Set(kWords, low(key.stream)), hn::Set(kWords, high(key.stream))};
-  uint32_t key_left = low(key.seed);
-  uint32_t key_right = high(key.seed);
-  for (int round = 0; round < 10; ++round) {
-    const WidePair left = wide_product(counter[0], hn::Set(kWords, 0xD2511F53));
-    const WidePair right = wide_product(counter[2], hn::Set(kWords, 0xCD9E8D57));
-    counter = {hn::Xor(hn::Xor(right.high, counter[1]), hn::Set(kWords, key_left)), right.low,
-               hn::Xor(hn::Xor(left.high, counter[3]), hn::Set(kWords, key_right)), left.low};
-    key_left += 0x9E3779B9;
-    key_right += 0xBB67AE85;
-  }
-  hn::StoreInterleaved4(counter[0], counter[1], counter[2], counter[3], kWords, words);
+  const auto low = hn::Set(kWords, static_cast<uint32_t>(first));
+  const auto high = hn::Set(kWords, static_cast<uint32_t>(first >> 32));
+  const auto block = hn::Add(low, hn::Iota(kWords, 0));
+  const auto carry = hn::IfThenElseZero(hn::Lt(block, low), hn::Set(kWords, 1));
+  const philox_vectors::BlockWords made =
+      philox_vectors::random_words(key, {.low = block, .high = hn::Add(high, carry)});
+  hn::StoreInterleaved4(made.word0, made.word1, made.word2, made.word3, kWords, words);
 }
 
 // Words are made for this many elements at a time; they stay in the first cache.
