@@ -15,10 +15,18 @@ int64_t rows_of(const ParameterStack& stack) {
   return rows;
 }
 
+std::vector<ParameterSpec> weights_of(const LinearSpec& spec) {
+  std::vector<ParameterSpec> weights = spec.weights;
+  for (ParameterSpec& weight : weights) {
+    weight.transposed = spec.transposed;
+  }
+  return weights;
+}
+
 }  // namespace
 
 Linear::Linear(ParameterUnit& unit, const LinearSpec& spec)
-    : weight_(unit.declare(spec.weights)),
+    : weight_(unit.declare(weights_of(spec))),
       bias_(spec.biases.empty() ? nullptr : &unit.declare(spec.biases)),
       transposed_(spec.transposed),
       output_width_(transposed_ ? spec.weights.front().box().size[1] : rows_of(weight_)) {

@@ -32,6 +32,7 @@ struct ParameterSpec {
   Initial initial = Initial::kNormal;
   float deviation = 0.02f;  // standard deviation of normal initial values
   ParameterRole role = ParameterRole::kHiddenMatrix;
+  bool transposed = false;  // a linear layer's matrix with a row for every input, not every output
 
   Box box() const { return shard.value_or(all_of(whole)); }
   bool operator==(const ParameterSpec&) const = default;

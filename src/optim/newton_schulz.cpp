@@ -40,8 +40,8 @@ void orthogonalise(Context& context, Tensor x_RC, int64_t steps) {
   }
 }
 
-float muon_scale(const Shape& shape_RC) {
-  const double ratio = static_cast<double>(shape_RC[0]) / static_cast<double>(shape_RC[1]);
+float muon_scale(const Shape& shape_OI) {
+  const double ratio = static_cast<double>(shape_OI[0]) / static_cast<double>(shape_OI[1]);
   return static_cast<float>(std::sqrt(std::max(1.0, ratio)));
 }
 

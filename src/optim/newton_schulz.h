@@ -19,7 +19,8 @@ namespace cadre::optim {
 // the smaller product. Takes its scratch from the workspace.
 void orthogonalise(Context& context, Tensor x_RC, int64_t steps);
 
-// sqrt(max(1, rows / columns)): the same size of update for every shape.
-float muon_scale(const Shape& shape_RC);
+// sqrt(max(1, outputs / inputs)): the same size of update for every shape. O outputs, I inputs of
+// the layer, however its matrix is stored.
+float muon_scale(const Shape& shape_OI);
 
 }  // namespace cadre::optim

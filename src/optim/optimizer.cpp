@@ -21,6 +21,12 @@ OwnedTensor cleared(Context& context, Arena& memory, const Shape& shape) {
   return tensor;
 }
 
+// Outputs and inputs of the layer that a matrix belongs to.
+Shape shape_OI(const nn::ParameterSpec& matrix) {
+  const Shape& whole = matrix.whole;
+  return matrix.transposed ? Shape{whole[1], whole[0]} : whole;
+}
+
 }  // namespace
 
 OptimizerKind Optimizer::kind_for(const nn::Parameter& parameter) const {
@@ -107,7 +113,7 @@ void Optimizer::muon_update(Context& context, const OptimizedParameter& options,
                          static_cast<float>(spec_.muon_momentum), true);
   orthogonalise(context, direction, spec_.muon_newton_schulz_steps);
   kernels::muon_apply(context, parameter.master, parameter.copy, direction, scale_1_, learning_rate,
-                      muon_scale(parameter.master.shape), options.weight_decay);
+                      muon_scale(shape_OI(parameter.spec)), options.weight_decay);
 }
 
 std::vector<StateTensor> Optimizer::state() {

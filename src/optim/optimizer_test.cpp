@@ -193,6 +193,48 @@ TEST(Optimizer, LionMatchesDoubleWithAnActiveClip) {
   expect_matches_double(training_with(OptimizerKind::kLion));
 }
 
+// Rows as columns.
+std::vector<float> transposed(const std::vector<float>& values, int64_t rows) {
+  const auto R = static_cast<size_t>(rows);
+  const size_t C = values.size() / R;
+  std::vector<float> result(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    result[i % C * R + i / C] = values[i];
+  }
+  return result;
+}
+
+// GPT-2 stores its matrices with a row for every input; the layer is the same, so is its update.
+TEST(Optimizer, MuonMovesAMatrixThatIsStoredTransposedAsItsTranspose) {
+  for (const Shape& shape : {Shape{12, 3}, Shape{3, 12}, Shape{5, 5}}) {
+    TrainingSpec training = training_with(OptimizerKind::kMuon);
+    Rig rig(kCpu);
+    Arena memory{*rig.source, rig.trace, rig.arena(MemoryCategory::kOptimizer)};
+    nn::ParameterStore store({});
+    nn::ParameterSpec plain{.name = "plain", .whole = shape};
+    nn::ParameterSpec stored{.name = "stored", .whole = {shape[1], shape[0]}, .transposed = true};
+    store.declare({plain});
+    store.declare({stored});
+    store.allocate(rig.context, {rig.parameters, rig.gradients, memory});
+    nn::Parameter& one = store.parameters()[0];
+    nn::Parameter& other = store.parameters()[1];
+    set_values(one.master, values_of(rig.random(shape, 1)));
+    set_values(other.master, transposed(values_of(one.master), shape[0]));
+    Optimizer optimizer(rig.context, memory, training.optimizer,
+                        optimized_parameters(store, training));
+    const Tensor count = rig.tensor({1}, {kCount});
+    const std::vector<float> before = values_of(one.master);
+    for (uint64_t step = 1; step <= 3; ++step) {
+      set_values(one.gradient, values_of(rig.random(shape, 10 + step)));
+      set_values(other.gradient, transposed(values_of(one.gradient), shape[0]));
+      optimizer.step(rig.context, count, {.learning_rate = kRate, .max_grad_norm = kMaxNorm});
+    }
+    EXPECT_NE(values_of(one.master), before);
+    const Tensor back = rig.tensor(shape, transposed(values_of(other.master), shape[1]));
+    expect_near(back, one.master, 1e-6f);
+  }
+}
+
 TEST(Optimizer, DoesNotClipWhatIsShortEnough) {
   Problem clipped(training_with(OptimizerKind::kSgd));
   Problem free(training_with(OptimizerKind::kSgd));
