@@ -22,7 +22,7 @@ endif()
 #              [TEST_NEEDS folder or library...])
 #
 # The files are named from src/NAME. Tests of one folder are one program, NAME_test; CTest runs each
-# test by itself. A fuzzer FILE.cpp becomes a program of its own.
+# test by itself. A fuzzer fuzz_NAME.cpp becomes a program of its own.
 function(cadre_folder name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;TESTS;FUZZERS;NEEDS;TEST_NEEDS")
   if(arg_SOURCES)
@@ -55,12 +55,21 @@ function(cadre_folder name)
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST
                          PROPERTIES TIMEOUT 300)
   endif()
-  if(CADRE_FUZZERS)
-    foreach(fuzzer ${arg_FUZZERS})
-      get_filename_component(program ${fuzzer} NAME_WE)
+  # A fuzzer's seeds are in tests/data/fuzz/NAME for fuzz_NAME.cpp. libFuzzer runs it for as long as
+  # one likes; a test runs a few thousand mutants of the seeds.
+  foreach(fuzzer ${arg_FUZZERS})
+    get_filename_component(program ${fuzzer} NAME_WE)
+    string(REPLACE "fuzz_" "" seeds ${program})
+    if(CADRE_FUZZERS)
       add_executable(${program} ${fuzzer})
-      target_link_libraries(${program} PRIVATE cadre_${name} ${test_needs})
       target_link_options(${program} PRIVATE -fsanitize=fuzzer)
-    endforeach()
-  endif()
+    elseif(CADRE_TESTS)
+      add_executable(${program} ${fuzzer} ${CMAKE_SOURCE_DIR}/src/testing/fuzz_driver.cpp)
+      add_test(NAME ${name}/${program} COMMAND ${program} ${CMAKE_SOURCE_DIR}/tests/data/fuzz/${seeds} 20000)
+      set_tests_properties(${name}/${program} PROPERTIES TIMEOUT 300)
+    endif()
+    if(TARGET ${program})
+      target_link_libraries(${program} PRIVATE cadre_${name} ${test_needs})
+    endif()
+  endforeach()
 endfunction()
