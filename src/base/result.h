@@ -52,13 +52,14 @@ class [[nodiscard]] Result {
     CADRE_CHECK(ok(), error_message());
     return std::get<0>(state_);
   }
-  T&& value() && {
+  // By value: what a loop over *f() walks lives as long as the loop.
+  T value() && {
     CADRE_CHECK(ok(), error_message());
     return std::get<0>(std::move(state_));
   }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
