@@ -36,7 +36,7 @@ class PreparedDataset final : public Dataset {
     return {};
   }
 
-  Status split() {
+  Status split(Log* log) {
     const size_t sources = spec_.sources.size();
     const bool splits = spec_.validation.empty() && spec_.validation_fraction > 0.0 && sources > 0;
     Split ranges = {};
@@ -47,6 +47,10 @@ class PreparedDataset final : public Dataset {
         return found.error();
       }
       ranges = *found;
+    }
+    if (ranges.training_tokens > 0) {
+      split_document(ranges.training_tokens, log);
+      return check_training(splits);
     }
     for (size_t i = 0; i < shards_.size(); ++i) {
       if (i < sources) {
@@ -90,6 +94,27 @@ class PreparedDataset final : public Dataset {
             .shuffle = spec_.shuffle,
             .seed = seed,
             .vocab_size = vocab_size_};
+  }
+
+  // The corpus is one document, so only the streams can be cut. A source without documents (there
+  // may be some) stays empty.
+  void split_document(int64_t training_tokens, Log* log) {
+    for (const std::vector<TokenShard>& shards : shards_) {
+      const TokenStream whole(shards, {});
+      if (whole.tokens() == 0) {
+        training_.push_back(whole);
+        validation_.push_back(whole);
+        continue;
+      }
+      const int64_t rest = whole.tokens() - training_tokens;
+      training_.push_back(whole.part(0, training_tokens));
+      validation_.push_back(whole.part(training_tokens, rest));
+      if (log != nullptr) {
+        log->info("data", fmt::format("the corpus is one document: its last {} of {} tokens "
+                                      "validate and are not trained on",
+                                      rest, whole.tokens()));
+      }
+    }
   }
 
   static std::vector<SampledSource> sampled(const std::vector<TokenStream>& streams,
@@ -154,7 +179,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const DataSpec& spec,
   if (const Status prepared = dataset->prepare(options); !prepared) {
     return prepared.error();
   }
-  if (const Status split = dataset->split(); !split) {
+  if (const Status split = dataset->split(options.log); !split) {
     return split.error();
   }
   return std::unique_ptr<Dataset>(std::move(dataset));

@@ -109,6 +109,29 @@ TEST_F(DatasetTest, HasNoValidationAtFractionZero) {
   EXPECT_EQ(dataset->training(1)->samples_per_epoch(), (10 * 4 + 20 * 5 - 1) / 8);
 }
 
+TEST_F(DatasetTest, ValidatesOnTheTailOfACorpusOfOneFile) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += static_cast<char>('a' + i * i % 23);
+  }
+  spec_.sources = {{.paths = {put(folder_, "one.txt", text)}}};
+  spec_.validation_fraction = 0.1;
+  spec_.shuffle = false;
+  const auto dataset = opened();
+  const auto training = dataset->training(1);
+  const auto validation = dataset->validation();
+  // 200 letters and the end of the text: 180 train, 21 validate.
+  EXPECT_EQ(training->samples_per_epoch(), (180 - 1) / 8);
+  const OwnedBatch last = filled(*training, training->samples_per_epoch() - 1, 1);
+  EXPECT_EQ(last.tokens[0], text[168]);
+  EXPECT_EQ(last.targets[7], text[176]);
+  const OwnedBatch held_out = filled(*validation, 0, 3);
+  EXPECT_EQ(held_out.tokens[0], text[180]);
+  EXPECT_EQ(held_out.tokens[19], text[199]);
+  EXPECT_EQ(held_out.targets[19], kEos);
+  EXPECT_EQ(dataset->validation_text_bytes(), 200 * 21 / 201);
+}
+
 TEST_F(DatasetTest, RefusesTooLittleText) {
   spec_.sources = {source("a", 3)};
   spec_.sequence_length = 12;
@@ -119,8 +142,8 @@ TEST_F(DatasetTest, RefusesTooLittleText) {
   spec_.validation_fraction = 0.3;
   EXPECT_NE(message_of(open()).find("(of 12, after the split by validation_fraction 0.3)"),
             std::string::npos);
-  spec_.sources = {{.paths = {put(folder_, "one.txt", "a text in one file")}}};
-  EXPECT_NE(message_of(open()).find("cannot split 1 document (a text file is one document)"),
+  spec_.sources = {{.paths = {put(folder_, "one.txt", "text in one file")}}};
+  EXPECT_NE(message_of(open()).find("has 11 tokens to train on (of 17, after the split"),
             std::string::npos);
   spec_.sources.clear();
   EXPECT_NE(message_of(open()).find("no sources"), std::string::npos);

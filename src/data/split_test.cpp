@@ -103,9 +103,21 @@ TEST_F(SplitTest, KeepsEqualDocumentsTogetherAcrossSources) {
   EXPECT_EQ(validating({twice, {{3, 4}}, {{1, 2}}}, 0.3).size(), 1u);
 }
 
+TEST_F(SplitTest, CutsTheTailOffACorpusOfOneDocument) {
+  const auto training_tokens = [this](size_t tokens, double fraction) {
+    const auto shards = make_shards(folder_ / concat("one", folders_++),
+                                    {std::vector<int32_t>(tokens, 7)}, 2, 1000);
+    const std::vector<std::span<const TokenShard>> all = {shards};
+    return split_documents(all, fraction)->training_tokens;
+  };
+  EXPECT_EQ(training_tokens(1000, 0.01), 990);
+  EXPECT_EQ(training_tokens(1001, 0.01), 990);  // rounded up
+  EXPECT_EQ(training_tokens(10, 0.01), 8);      // a target needs two
+  EXPECT_EQ(training_tokens(3, 0.5), 1);
+}
+
 TEST_F(SplitTest, RefusesWhatCannotBeSplit) {
-  EXPECT_NE(refusal({{1, 2}}).find("cannot split 1 document (a text file is one document)"),
-            std::string::npos);
+  EXPECT_NE(refusal({{1, 2}}).find("cannot cut the one document of 2 tokens"), std::string::npos);
   EXPECT_NE(refusal({{1, 2}, {1, 2}}).find("2 documents that are all equal"), std::string::npos);
 }
 

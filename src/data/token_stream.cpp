@@ -35,6 +35,18 @@ TokenStream::TokenStream(std::span<const TokenShard> shards, const HashRange& ra
   }
 }
 
+TokenStream TokenStream::part(int64_t first, int64_t count) const {
+  CADRE_CHECK(0 <= first && 0 < count && first + count <= tokens_, first, " + ", count, " of ",
+              tokens_);
+  TokenStream result = *this;
+  result.first_token_ += first;
+  result.tokens_ = count;
+  result.text_bytes_ = static_cast<int64_t>(
+      static_cast<double>(text_bytes_) * static_cast<double>(count) / static_cast<double>(tokens_));
+  result.document_length_ = count == tokens_ ? document_length_ : 0;
+  return result;
+}
+
 int64_t TokenStream::shard_bytes() const {
   int64_t bytes = 0;
   for (const TokenShard& shard : shards_) {
@@ -75,6 +87,12 @@ TokenStream::Place TokenStream::following(const Place& place) const {
 
 TokenStream::Place TokenStream::find(int64_t token) const {
   CADRE_CHECK(token >= 0 && token < tokens_, token, " of ", tokens_);
+  Place place = locate(first_token_ + token);
+  place.begin -= first_token_;
+  return place;
+}
+
+TokenStream::Place TokenStream::locate(int64_t token) const {
   const auto after = std::ranges::upper_bound(marks_, token, {}, &Place::begin);
   Place place = *(after - 1);
   while (token >= place.begin + length_of(place)) {
@@ -90,9 +108,9 @@ void TokenStream::read(std::span<int32_t> out, std::span<int32_t> starts, int64_
   if (count == 0) {
     return;
   }
-  Place place = find(first);
+  Place place = locate(first_token_ + first);
   for (int64_t done = 0;;) {
-    const int64_t skipped = first + done - place.begin;  // of the first document only
+    const int64_t skipped = first_token_ + first + done - place.begin;  // of the first one only
     const int64_t taken = std::min(length_of(place) - skipped, count - done);
     const TokenShard& from = shard(place.shard);
     const auto part = [&](std::span<int32_t> all) {

@@ -26,6 +26,10 @@ class TokenStream {
   // `shards` outlive the stream.
   TokenStream(std::span<const TokenShard> shards, const HashRange& range);
 
+  // Tokens [first, first + count) alone. Where they cut a document, its bytes of text are shared
+  // out in proportion.
+  TokenStream part(int64_t first, int64_t count) const;
+
   int64_t tokens() const { return tokens_; }
   int64_t documents() const { return documents_; }
   int64_t text_bytes() const { return text_bytes_; }
@@ -40,7 +44,7 @@ class TokenStream {
   struct Place {
     int64_t shard = 0;
     int64_t document = 0;
-    int64_t begin = 0;  // of the document, in tokens of the stream
+    int64_t begin = 0;  // of the document, in tokens of the stream; negative: before a part
   };
   Place find(int64_t token) const;
 
@@ -50,12 +54,15 @@ class TokenStream {
   const TokenShard& shard(int64_t number) const { return shards_[static_cast<size_t>(number)]; }
 
  private:
+  // As find(), of all documents of the range, whatever part of them the stream is.
+  Place locate(int64_t token) const;
   // To the next document of the range; the place is that of one.
   Place following(const Place& place) const;
   int64_t length_of(const Place& place) const;
 
   std::span<const TokenShard> shards_;
   HashRange range_;
+  int64_t first_token_ = 0;   // of all that the range holds
   std::vector<Place> marks_;  // every kDocumentsPerMark-th document, so that memory stays small
   int64_t tokens_ = 0;
   int64_t documents_ = 0;

@@ -63,6 +63,23 @@ TEST(TokenStreamTest, IsTheDocumentsOfItsRangeOneAfterTheOther) {
   }
 }
 
+TEST(TokenStreamTest, APartReadsAsTheWholeDoesThere) {
+  const TemporaryFolder folder;
+  const auto documents = random_documents(300);
+  const auto shards = make_shards(folder / "x", documents, 2, 900);
+  const TokenStream whole(shards, {});
+  const TokenStream part = whole.part(1001, 997);
+  ASSERT_EQ(part.tokens(), 997);
+  EXPECT_EQ(part.text_bytes(), 3 * 997);
+  for (const auto& [first, count] : {std::pair<int64_t, size_t>{0, 997}, {500, 3}, {996, 1}}) {
+    std::vector<int32_t> out(count), starts(count), expected(count), expected_starts(count);
+    part.read(out, starts, first);
+    whole.read(expected, expected_starts, 1001 + first);
+    EXPECT_EQ(out, expected);
+    EXPECT_EQ(starts, expected_starts);
+  }
+}
+
 TEST(TokenStreamTest, FindsTheDocumentOfAToken) {
   const TemporaryFolder folder;
   const auto shards = make_shards(folder / "x", {{1, 2}, {3}, {4, 5, 6}}, 4, 2);
@@ -71,6 +88,8 @@ TEST(TokenStreamTest, FindsTheDocumentOfAToken) {
   EXPECT_EQ(place.shard, 1);
   EXPECT_EQ(place.document, 1);
   EXPECT_EQ(place.begin, 3);
+  EXPECT_EQ(stream.part(4, 2).find(0).document, 1);
+  EXPECT_EQ(stream.part(4, 2).find(0).begin, -1);
 }
 
 }  // namespace

@@ -83,7 +83,8 @@ constexpr Key kKeys[] = {
     {"data.validation", schema::records(&kSourceTable), data<&DataSpec::validation>, kReported,
      "What it is evaluated on.", "a part of `sources`"},
     {"data.validation_fraction", schema::below_one(), data<&DataSpec::validation_fraction>, kSame,
-     "Share of the documents of `sources` that is held out if `validation` is not given."},
+     "Share of the documents of `sources` that is held out if `validation` is not given; of a "
+     "single document, such as one text file, the end."},
     {"data.sequence_length", at_least(2), data<&DataSpec::sequence_length>, kSame,
      "Tokens of one sequence."},
     {"data.packing", choice(kPackings), data<&DataSpec::packing>, kSame,
