@@ -59,7 +59,7 @@ struct ModelSpec {
   std::vector<int64_t> window_of_layer = {};
 
   double embedding_dropout = 0.0;
-  double residual_dropout = 0.0;  // of what attention and the MLP add to the residual stream
+  double residual_dropout = 0.0;   // of what attention and the MLP add to the residual stream
   double attention_dropout = 0.0;  // of attention's probabilities
   double initializer_range = 0.02;
   bool depth_scaled_init = false;  // output projections start smaller by sqrt(2 num_hidden_layers)

@@ -147,8 +147,9 @@ TEST_P(GoldenTest, IsNearInBf16) {
   // The weights of the other goldens are not bf16's, and so large that rounding them alone moves
   // the logits by more than the bounds that hold for these.
   const bool mild = golden.name == "S" || golden.name == "gqa" || golden.name == "gqa_tied";
-  // (Of those, rounding alone, done ideally, moves a row of gqa by 1.1e-2 of its maximum in the median
-  // and by 2.2e-2 in one of a hundred; weights make more than half of it. These are not such rows.)
+  // (Of those, rounding alone, done ideally, moves a row of gqa by 1.1e-2 of its maximum in the
+  // median and by 2.2e-2 in one of a hundred; weights make more than half of it. These are not such
+  // rows.)
   const double slack = mild ? 1.0 : 5.0;
   const std::unique_ptr<Engine> engine =
       make_engine(spec_of(golden, {.precision = Precision::kBf16}), 2);
