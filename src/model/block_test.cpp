@@ -206,7 +206,7 @@ TEST(Block, BooksTwoSumsInEachDirectionInAGroup) {
   BlockRig rig(
       c, testing::kMeta,
       {.tensor = comm::make_recorded({.rank = 1, .size = 2}), .data = comm::make_recorded({})});
-  const std::vector<BookedMessage> expected(2, {"all_reduce_sum", 4 * 14 * 15, 2});
+  const std::vector<BookedMessage> expected(2, {"all_reduce_sum", int64_t{4} * 14 * 15, 2});
   Block::Stash stash;
   const Batch batch = rig.batch.batch();
   rig.x.rig.trace.cut();
