@@ -142,7 +142,7 @@ std::vector<std::string> lines_of(const std::string& text,
                                   const LineReader::Options& options = {}) {
   const TemporaryFolder folder;
   EXPECT_TRUE(write_file(folder / "a", text));
-  LineReader reader(std::move(*open_byte_stream(folder / "a")), "a", options);
+  LineReader reader(*open_byte_stream(folder / "a"), "a", options);
   std::vector<std::string> lines;
   for (;;) {
     const Result<std::optional<std::string_view>> line = reader.next();
