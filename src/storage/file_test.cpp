@@ -128,6 +128,12 @@ TEST(ChecksumTest, ReadsOnlyItsOwnNotation) {
   EXPECT_EQ(parse_checksum("00ff00000000000g"), std::nullopt);
 }
 
+std::string host_name() {
+  std::array<char, 65> host = {};
+  CADRE_CHECK(gethostname(host.data(), host.size() - 1) == 0);
+  return host.data();
+}
+
 TEST(FolderLockTest, RefusesASecondOwnerByTheFirstsProcessId) {
   const TemporaryFolder folder;
   {
@@ -139,6 +145,31 @@ TEST(FolderLockTest, RefusesASecondOwnerByTheFirstsProcessId) {
     EXPECT_NE(second.error().message.find(concat("in use by process ", getpid(), " on ")),
               std::string::npos)
         << second.error().message;
+  }
+  EXPECT_TRUE(FolderLock::acquire(folder.path()));
+}
+
+TEST(FolderLockTest, IsTakenQuietlyWithoutAnyChange) {
+  const TemporaryFolder folder;
+  const auto none = FolderLock::acquire_quietly(folder.path());
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->has_value());
+  EXPECT_TRUE(list_folder(folder.path())->empty());
+  ASSERT_TRUE(FolderLock::acquire(folder.path()));
+  {
+    // A process that has ended: Linux numbers them up to 2^22.
+    std::ofstream(folder / ".lock") << "process 5000000 on " << host_name() << "\n";
+    const std::string before = *read_file(folder / ".lock");
+    auto lock = FolderLock::acquire_quietly(folder.path());
+    ASSERT_TRUE(lock && lock->has_value());
+    EXPECT_EQ(*read_file(folder / ".lock"), before);
+    // Whom the file names is not who holds it.
+    const Result<FolderLock> second = FolderLock::acquire(folder.path());
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().message.find("in use by another process"), std::string::npos);
+    ASSERT_TRUE((*lock)->announce());
+    EXPECT_EQ(*read_file(folder / ".lock"),
+              concat("process ", getpid(), " on ", host_name(), "\n"));
   }
   EXPECT_TRUE(FolderLock::acquire(folder.path()));
 }

@@ -32,13 +32,11 @@ Result<RunFolder> RunFolder::find(const fs::path& folder) {
       return status.error();
     }
   }
-  if (fs::exists(run.folder_, ignored)) {
-    Result<FolderLock> lock = FolderLock::acquire(run.folder_);
-    if (!lock) {
-      return lock.error();
-    }
-    run.lock_ = std::move(*lock);
+  Result<std::optional<FolderLock>> lock = FolderLock::acquire_quietly(run.folder_);
+  if (!lock) {
+    return lock.error();
   }
+  run.lock_ = std::move(*lock);
   return run;
 }
 
@@ -50,13 +48,14 @@ Status RunFolder::create() {
       return input_error("run folder ", folder.string(), ": cannot be created: ", error.message());
     }
   }
-  if (!lock_) {
-    Result<FolderLock> lock = FolderLock::acquire(folder_);
-    if (!lock) {
-      return lock.error();
-    }
-    lock_ = std::move(*lock);
+  if (lock_) {
+    return lock_->announce();
   }
+  Result<FolderLock> lock = FolderLock::acquire(folder_);
+  if (!lock) {
+    return lock.error();
+  }
+  lock_ = std::move(*lock);
   return {};
 }
 
