@@ -165,7 +165,10 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
       return stop("lacks one of dtype, shape and data_offsets");
     }
     if (offsets_.size() != 2 || offsets_[0] > offsets_[1]) {
-      return stop("has data_offsets that are not [begin, end] with begin <= end");
+      return stop(concat(
+          "has data_offsets ",
+          offsets_.size() == 2 ? shape_text(offsets_) : concat("of ", offsets_.size(), " numbers"),
+          "; allowed is [begin, end] with begin <= end"));
     }
     tensor_.offset = offsets_[0];
     tensor_.bytes = offsets_[1] - offsets_[0];

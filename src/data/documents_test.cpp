@@ -215,7 +215,7 @@ TEST_F(DocumentsTest, CutsRawTokensBehindEveryEos) {
 
 TEST_F(DocumentsTest, RefusesRawFilesOfAWrongSize) {
   EXPECT_EQ(refusal(file("a.u32", "12345")),
-            "a.u32: the size is no multiple of the 4 bytes of a token; is the format right?");
+            "a.u32: 5 bytes are no multiple of the 4 bytes of a token; is the format right?");
   EXPECT_EQ(refusal(file("a.u32", raw_bytes<uint32_t>({1, 4000000000u}))),
             "a.u32: token 1: 4000000000 is no token id");
 }

@@ -281,7 +281,9 @@ Status read_raw_tokens(const CorpusFile& file, std::optional<int32_t> eos, const
     std::memmove(buffer.data(), buffer.data() + (bytes - held), held);
   }
   if (held != 0) {
-    return input_error(file.path.string(), ": the size is no multiple of the ", width,
+    return input_error(file.path.string(), ": ",
+                       tokens.count() * static_cast<int64_t>(width) + static_cast<int64_t>(held),
+                       " bytes are no multiple of the ", width,
                        " bytes of a token; is the format right?");
   }
   return tokens.finish();
