@@ -74,6 +74,7 @@ int run(const Flags& flags) {
   if (!setup) {
     return report(setup.error());
   }
+  setup->cache_undo->keep();
   if (flags.json) {
     std::printf("%s\n", to_json(*setup).dump().c_str());
   } else {

@@ -91,11 +91,13 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   const DataSpec data = data_spec(flags, *model);
   const int threads = train::thread_count(flags.threads);
   ThreadPool pool(threads);
+  data::CacheUndo undo(data.cache_directory);
   Result<std::unique_ptr<data::Dataset>> dataset =
       data::Dataset::open(data, {.encoder = train::encoder_of(tokenizer->get()),
                                  .vocab_size = model->vocab_size,
                                  .pool = &pool,
-                                 .log = &log});
+                                 .log = &log,
+                                 .undo = &undo});
   if (!dataset) {
     return dataset.error();
   }
@@ -113,6 +115,7 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   if (!engine) {
     return engine.error();
   }
+  undo.keep();
   Evaluated evaluated{.sums = *train::evaluate_stream(**engine, *stream, {}),
                       .text_bytes = (*dataset)->validation_text_bytes()};
   if (evaluated.sums.target_tokens == 0) {

@@ -9,19 +9,12 @@
 #include <system_error>
 #include <utility>
 
+#include "data/cache_undo.h"
+
 namespace cadre::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path existing_folder_above(const fs::path& path) {
-  fs::path folder = fs::absolute(path).parent_path();
-  std::error_code ignored;
-  while (!fs::exists(folder, ignored) && folder.has_relative_path()) {
-    folder = folder.parent_path();
-  }
-  return folder;
-}
 
 // Waits for the lock; returns the system's error number or 0.
 int lock_file(const FileDescriptor& file, const fs::path& path, Log* log) {
@@ -78,10 +71,8 @@ BuildLock::~BuildLock() {
   }
   std::error_code refused;
   fs::remove(path_, refused);
-  // A folder that is not empty refuses, and so ends the way up.
-  for (fs::path folder = fs::absolute(path_).parent_path(); !refused && folder != existing_;
-       folder = folder.parent_path()) {
-    fs::remove(folder, refused);
+  if (!refused) {
+    remove_empty_folders(fs::absolute(path_).parent_path(), existing_);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "data/corpus.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -189,6 +190,12 @@ Result<CorpusFile> look_at(const fs::path& path, SourceFormat wanted) {
 }
 
 }  // namespace
+
+std::string state_of(const CorpusFile& file) {
+  return fmt::format("file {}\nformat {} bytes {} modified {} changed {}\n",
+                     fs::absolute(file.path).lexically_normal().string(),
+                     static_cast<int>(file.format), file.bytes, file.modified_ns, file.changed_ns);
+}
 
 std::string name_of(const SourceSpec& spec) {
   CADRE_CHECK(!spec.name.empty() || !spec.paths.empty(), "a source without paths");

@@ -37,6 +37,9 @@ struct CorpusFile {
 // .u32 (raw tokens); .bin is refused, since it does not tell the width; all others are text.
 Result<std::vector<CorpusFile>> list_corpus(const SourceSpec& spec);
 
+// Path, format, size and times: a line (it ends with one) that changes when the content may have.
+std::string state_of(const CorpusFile& file);
+
 // The spec's name, or its first path.
 std::string name_of(const SourceSpec& spec);
 

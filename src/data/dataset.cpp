@@ -36,21 +36,15 @@ class PreparedDataset final : public Dataset {
     return {};
   }
 
-  Status split(Log* log) {
+  Status split(const DatasetOptions& options) {
     const size_t sources = spec_.sources.size();
     const bool splits = spec_.validation.empty() && spec_.validation_fraction > 0.0 && sources > 0;
     Split ranges = {};
     if (splits) {
       const std::vector<std::span<const TokenShard>> all(shards_.begin(), shards_.end());
-      const Result<Split> found = split_documents(all, spec_.validation_fraction);
-      if (!found) {
-        return found.error();
-      }
-      ranges = *found;
-    }
-    if (ranges.training_tokens > 0) {
-      split_document(ranges.training_tokens, log);
-      return check_training(splits);
+      ranges = split_documents(all, {.fraction = spec_.validation_fraction,
+                                     .training_tokens_min = spec_.sequence_length + 1,
+                                     .ends_line = options.encoder.ends_line});
     }
     for (size_t i = 0; i < shards_.size(); ++i) {
       if (i < sources) {
@@ -61,7 +55,13 @@ class PreparedDataset final : public Dataset {
       }
     }
     const Status enough = check_training(splits);
-    return enough ? check_validation() : enough;
+    if (!enough) {
+      return enough;
+    }
+    for (const size_t source : ranges.cut_sources) {
+      tell_of_cut(source, options.log);
+    }
+    return check_validation();
   }
 
   std::unique_ptr<SampleStream> training(uint64_t seed) const override {
@@ -82,6 +82,9 @@ class PreparedDataset final : public Dataset {
   int64_t validation_text_bytes() const override {
     int64_t bytes = 0;
     for (const TokenStream& stream : validation_) {
+      if (stream.has_cuts()) {
+        return 0;
+      }
       bytes += stream.text_bytes();
     }
     return bytes;
@@ -96,27 +99,6 @@ class PreparedDataset final : public Dataset {
             .vocab_size = vocab_size_};
   }
 
-  // The corpus is one document, so only the streams can be cut. A source without documents (there
-  // may be some) stays empty.
-  void split_document(int64_t training_tokens, Log* log) {
-    for (const std::vector<TokenShard>& shards : shards_) {
-      const TokenStream whole(shards, {});
-      if (whole.tokens() == 0) {
-        training_.push_back(whole);
-        validation_.push_back(whole);
-        continue;
-      }
-      const int64_t rest = whole.tokens() - training_tokens;
-      training_.push_back(whole.part(0, training_tokens));
-      validation_.push_back(whole.part(training_tokens, rest));
-      if (log != nullptr) {
-        log->info("data", fmt::format("the corpus is one document: its last {} of {} tokens "
-                                      "validate and are not trained on",
-                                      rest, whole.tokens()));
-      }
-    }
-  }
-
   static std::vector<SampledSource> sampled(const std::vector<TokenStream>& streams,
                                             const std::vector<SourceSpec>& specs) {
     CADRE_CHECK_EQ(streams.size(), specs.size());
@@ -126,6 +108,18 @@ class PreparedDataset final : public Dataset {
           {.name = name_of(specs[i]), .weight = specs[i].weight, .tokens = &streams[i]});
     }
     return sources;
+  }
+
+  void tell_of_cut(size_t source, Log* log) const {
+    if (log == nullptr) {
+      return;
+    }
+    const int64_t documents = reports_[source].documents;
+    log->info("data",
+              fmt::format("too few documents to split source=\"{}\" documents={}: the last "
+                          "{} of {} tokens{} validate",
+                          reports_[source].name, documents, validation_[source].tokens(),
+                          reports_[source].tokens, documents == 1 ? "" : " (of each a part)"));
   }
 
   Status check_training(bool was_split) const {
@@ -138,7 +132,8 @@ class PreparedDataset final : public Dataset {
                                     reports_[i].tokens, spec_.validation_fraction)
                       : std::string(),
             ", fewer than one sequence and the token after it (", spec_.sequence_length + 1,
-            "); give it more text, or set a smaller data.sequence_length");
+            "); give it more text, or set a smaller data.sequence_length",
+            was_split ? " or data.validation_fraction" : "");
       }
     }
     return {};
@@ -179,7 +174,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const DataSpec& spec,
   if (const Status prepared = dataset->prepare(options); !prepared) {
     return prepared.error();
   }
-  if (const Status split = dataset->split(options.log); !split) {
+  if (const Status split = dataset->split(options); !split) {
     return split.error();
   }
   return std::unique_ptr<Dataset>(std::move(dataset));

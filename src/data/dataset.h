@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "data/cache_undo.h"
 #include "data/encoder.h"
 #include "data/loader.h"
 #include "device/thread_pool.h"
@@ -21,6 +22,7 @@ struct DatasetOptions {
   int64_t vocab_size = 0;      // of the model; every token id is below it
   ThreadPool* pool = nullptr;  // tokenizes; nullptr: the calling thread alone
   Log* log = nullptr;          // says what is built, reused or thrown away; nullptr: silence
+  CacheUndo* undo = nullptr;   // hears what is built; nullptr: it stays
 };
 
 // One source on disk, for `cadre data prepare` and for a run's report.
@@ -54,7 +56,8 @@ class Dataset {
 
   virtual const std::vector<SourceReport>& reports() const = 0;
 
-  // Bytes of text behind the validation tokens, for bits per byte; 0 if their source held tokens.
+  // Bytes of text behind the validation tokens, for bits per byte; 0 if it is not known: the source
+  // held tokens, or a document was cut.
   virtual int64_t validation_text_bytes() const = 0;
 };
 

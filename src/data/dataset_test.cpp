@@ -109,29 +109,6 @@ TEST_F(DatasetTest, HasNoValidationAtFractionZero) {
   EXPECT_EQ(dataset->training(1)->samples_per_epoch(), (10 * 4 + 20 * 5 - 1) / 8);
 }
 
-TEST_F(DatasetTest, ValidatesOnTheTailOfACorpusOfOneFile) {
-  std::string text;
-  for (int i = 0; i < 200; ++i) {
-    text += static_cast<char>('a' + i * i % 23);
-  }
-  spec_.sources = {{.paths = {put(folder_, "one.txt", text)}}};
-  spec_.validation_fraction = 0.1;
-  spec_.shuffle = false;
-  const auto dataset = opened();
-  const auto training = dataset->training(1);
-  const auto validation = dataset->validation();
-  // 200 letters and the end of the text: 180 train, 21 validate.
-  EXPECT_EQ(training->samples_per_epoch(), (180 - 1) / 8);
-  const OwnedBatch last = filled(*training, training->samples_per_epoch() - 1, 1);
-  EXPECT_EQ(last.tokens[0], text[168]);
-  EXPECT_EQ(last.targets[7], text[176]);
-  const OwnedBatch held_out = filled(*validation, 0, 3);
-  EXPECT_EQ(held_out.tokens[0], text[180]);
-  EXPECT_EQ(held_out.tokens[19], text[199]);
-  EXPECT_EQ(held_out.targets[19], kEos);
-  EXPECT_EQ(dataset->validation_text_bytes(), 200 * 21 / 201);
-}
-
 TEST_F(DatasetTest, RefusesTooLittleText) {
   spec_.sources = {source("a", 3)};
   spec_.sequence_length = 12;
@@ -142,11 +119,76 @@ TEST_F(DatasetTest, RefusesTooLittleText) {
   spec_.validation_fraction = 0.3;
   EXPECT_NE(message_of(open()).find("(of 12, after the split by validation_fraction 0.3)"),
             std::string::npos);
-  spec_.sources = {{.paths = {put(folder_, "one.txt", "text in one file")}}};
-  EXPECT_NE(message_of(open()).find("has 11 tokens to train on (of 17, after the split"),
+  spec_.sources = {{.paths = {put(folder_, "one.txt", "a short text")}}};
+  EXPECT_NE(message_of(open()).find("has 9 tokens to train on (of 13, after the split by "
+                                    "validation_fraction 0.3)"),
             std::string::npos);
   spec_.sources.clear();
   EXPECT_NE(message_of(open()).find("no sources"), std::string::npos);
+}
+
+TEST_F(DatasetTest, ValidatesOnTheEndOfATextWithoutLines) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += static_cast<char>('a' + i * i % 23);
+  }
+  spec_.sources = {{.paths = {put(folder_, "one.txt", text)}}};
+  spec_.validation_fraction = 0.1;
+  spec_.shuffle = false;
+  const auto dataset = opened();
+  const auto training = dataset->training(1);
+  const auto validation = dataset->validation();
+  // 200 letters and the end of the text: 181 train, 20 validate.
+  EXPECT_EQ(training->samples_per_epoch(), (181 - 1) / 8);
+  const OwnedBatch last = filled(*training, training->samples_per_epoch() - 1, 1);
+  EXPECT_EQ(last.tokens[0], text[168]);
+  EXPECT_EQ(last.targets[7], text[176]);
+  const OwnedBatch held_out = filled(*validation, 0, 3);
+  EXPECT_EQ(held_out.tokens[0], text[181]);
+  EXPECT_EQ(held_out.tokens[18], text[199]);
+  EXPECT_EQ(held_out.targets[18], kEos);
+}
+
+TEST_F(DatasetTest, TakesBackTheShardsOfAGoodSourceWhenALaterOneIsBad) {
+  spec_.sources = {source("a", 30), {.paths = {put(folder_, "bad.jsonl", "{\"text\": \n")}}};
+  const auto open_with_undo = [this] {
+    CacheUndo undo(spec_.cache_directory);
+    return Dataset::open(spec_,
+                         {.encoder = byte_encoder(), .vocab_size = kVocabSize, .undo = &undo});
+  };
+  EXPECT_NE(message_of(open_with_undo()).find("bad.jsonl:1"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(spec_.cache_directory));
+  // Without it the first source is complete in the cache, and nothing of the second is.
+  EXPECT_FALSE(open().ok());
+  EXPECT_EQ((*list_folder(spec_.cache_directory)).size(), 1u);
+  spec_.sources.pop_back();
+  EXPECT_TRUE(opened()->reports()[0].reused);
+}
+
+TEST_F(DatasetTest, ValidatesOnTheLastLinesOfALoneTextFile) {
+  std::string text;
+  for (int line = 100; line < 200; ++line) {
+    text += "line " + std::to_string(line) + "\n";
+  }
+  spec_.sources = {{.paths = {put(folder_, "one.txt", text)}}};
+  spec_.validation_fraction = 0.0123;  // of 901 tokens: 11, and the last line has 10 with its EOS
+  spec_.shuffle = false;
+  TextEncoder encoder = byte_encoder();
+  encoder.ends_line = [](int32_t id) { return id == '\n'; };
+  const auto dataset = Dataset::open(spec_, {.encoder = encoder, .vocab_size = kVocabSize});
+  ASSERT_TRUE(dataset.ok()) << message_of(dataset);
+  const auto validation = (*dataset)->validation();
+  const auto held_out = documents(*validation, validation->samples_per_epoch());
+  EXPECT_EQ(held_out, std::set<std::string>{"line 199\n"});
+  EXPECT_EQ((*dataset)->validation_text_bytes(), 0);  // not known
+  const auto training = (*dataset)->training(1);
+  EXPECT_EQ(training->samples_per_epoch(), (99 * 9 - 1) / 8);
+  const auto tokens = filled(*training, 0, training->samples_per_epoch()).tokens;
+  std::string trained;
+  for (const int32_t id : tokens) {
+    trained += static_cast<char>(id);
+  }
+  EXPECT_EQ(trained, text.substr(0, trained.size()));
 }
 
 TEST_F(DatasetTest, RefusesAValidationWithoutATarget) {

@@ -43,9 +43,7 @@ std::string key_of(const SourceSpec& spec, const std::vector<CorpusFile>& files,
                     spec.field));
   }
   for (const CorpusFile& file : files) {
-    add(fmt::format("file {}\nformat {} bytes {} modified {} changed {}\n",
-                    fs::absolute(file.path).lexically_normal().string(),
-                    static_cast<int>(file.format), file.bytes, file.modified_ns, file.changed_ns));
+    add(state_of(file));
   }
   return checksum_text(checksum.value());
 }
@@ -197,6 +195,9 @@ Status build(const Preparation& work) {
   }
   if (const Status published = publisher->publish(); !published) {
     return published;
+  }
+  if (work.options.dataset.undo != nullptr) {
+    work.options.dataset.undo->add(work.folder, inputs.input_bytes);
   }
   if (log != nullptr) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

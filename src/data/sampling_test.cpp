@@ -30,7 +30,7 @@ class SamplingTest : public ::testing::Test {
     }
     shards_.push_back(std::make_unique<std::vector<TokenShard>>(
         make_shards(folder_ / std::to_string(number), documents, 4, 20)));
-    streams_.push_back(std::make_unique<TokenStream>(*shards_.back(), HashRange{}));
+    streams_.push_back(std::make_unique<TokenStream>(*shards_.back(), Selection{}));
     sources_.push_back(
         {.name = std::to_string(number), .weight = weight, .tokens = streams_.back().get()});
   }
@@ -62,7 +62,7 @@ TEST_F(SamplingTest, CutsAPlainStreamIntoSequences) {
 TEST_F(SamplingTest, TakesDocumentsOfOneSequenceAndItsTargetsAsSamples) {
   const std::vector<std::vector<int32_t>> documents = {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}};
   const std::vector<TokenShard> shards = make_shards(folder_ / "lists", documents, 4, 20);
-  const TokenStream tokens(shards, HashRange{});
+  const TokenStream tokens(shards, Selection{});
   sources_.push_back({.name = "lists", .weight = 1.0, .tokens = &tokens});
   options_.shuffle = false;
   for (const auto& stream : {training(), validation()}) {

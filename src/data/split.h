@@ -6,12 +6,17 @@
 // document (a small corpus), the document with the smallest (largest) hash goes there, and those
 // equal to it.
 //
-// A corpus that is one document (a single text file) is cut itself: its last tokens validate, as
-// many as the fraction says and two at the least, and its first ones train.
+// Too few documents: where there are no two that differ, or where a source would be left with
+// fewer than `training_tokens_min` tokens to train on although it has them, the documents of that
+// source are cut instead, each once: its first tokens train, its last ones (the fraction of them,
+// and so many more or less that the cut is at the end of a line) validate. Documents equal to these
+// are cut at the same place wherever they stand, so no part of a document is on both sides.
 
 #pragma once
 
+#include <functional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "data/token_stream.h"
@@ -19,15 +24,19 @@
 namespace cadre::data {
 
 struct Split {
-  HashRange training = {};
-  HashRange validation = {};
-  // 0, or where the one document there is is cut; both ranges hold it then.
-  int64_t training_tokens = 0;
+  Selection training = {};
+  Selection validation = {};
+  std::vector<size_t> cut_sources = {};  // numbers of the sources whose documents are cut
 };
 
-// `fraction` is above 0 and below 1. Refuses several documents that are all equal, and one that is
-// too short to be cut.
-Result<Split> split_documents(std::span<const std::span<const TokenShard>> sources,
-                              double fraction);
+struct SplitOptions {
+  double fraction = 0.0;            // above 0 and below 1
+  int64_t training_tokens_min = 0;  // of each source that has them
+  // Whether a token ends a line; empty: documents are cut anywhere.
+  std::function<bool(int32_t id)> ends_line = {};
+};
+
+Split split_documents(std::span<const std::span<const TokenShard>> sources,
+                      const SplitOptions& options);
 
 }  // namespace cadre::data

@@ -10,7 +10,6 @@ namespace cadre::data {
 namespace {
 
 using testing::make_shards;
-using testing::message_of;
 using testing::TemporaryFolder;
 
 using Documents = std::vector<std::vector<int32_t>>;
@@ -33,12 +32,12 @@ class SplitTest : public ::testing::Test {
       shards.push_back(make_shards(path, documents, 4, 1000));
     }
     const std::vector<std::span<const TokenShard>> all(shards.begin(), shards.end());
-    const Result<Split> split = split_documents(all, fraction);
-    CADRE_CHECK(split.ok(), message_of(split));
+    const Split split = split_documents(all, {.fraction = fraction});
+    CADRE_CHECK(split.cut_sources.empty());
     std::set<int32_t> ids;
     for (size_t source = 0; source < sources.size(); ++source) {
-      const TokenStream training(shards[source], split->training);
-      const TokenStream validation(shards[source], split->validation);
+      const TokenStream training(shards[source], split.training);
+      const TokenStream validation(shards[source], split.validation);
       EXPECT_EQ(training.documents() + validation.documents(),
                 static_cast<int64_t>(sources[source].size()));
       for (int64_t token = 0; token < validation.tokens();) {
@@ -55,10 +54,31 @@ class SplitTest : public ::testing::Test {
     return ids;
   }
 
-  std::string refusal(const Documents& documents) {
-    const auto shards = make_shards(folder_ / "refused", documents, 4, 1000);
-    const std::vector<std::span<const TokenShard>> all = {shards};
-    return message_of(split_documents(all, 0.1));
+  // What each side has of the documents of each source, as one list of tokens.
+  struct Sides {
+    std::vector<std::vector<int32_t>> training = {};
+    std::vector<std::vector<int32_t>> validation = {};
+    std::vector<size_t> cut_sources = {};
+  };
+
+  Sides sides(const std::vector<Documents>& sources, const SplitOptions& options) {
+    std::vector<std::vector<TokenShard>> shards;
+    for (const Documents& documents : sources) {
+      shards.push_back(make_shards(folder_ / std::to_string(++folders_), documents, 4, 50));
+    }
+    const std::vector<std::span<const TokenShard>> all(shards.begin(), shards.end());
+    const Split split = split_documents(all, options);
+    const auto tokens_of = [](const TokenStream& stream) {
+      std::vector<int32_t> tokens(static_cast<size_t>(stream.tokens())), starts(tokens);
+      stream.read(tokens, starts, 0);
+      return tokens;
+    };
+    Sides sides = {.cut_sources = split.cut_sources};
+    for (const auto& source : shards) {
+      sides.training.push_back(tokens_of(TokenStream(source, split.training)));
+      sides.validation.push_back(tokens_of(TokenStream(source, split.validation)));
+    }
+    return sides;
   }
 
   TemporaryFolder folder_;
@@ -103,22 +123,76 @@ TEST_F(SplitTest, KeepsEqualDocumentsTogetherAcrossSources) {
   EXPECT_EQ(validating({twice, {{3, 4}}, {{1, 2}}}, 0.3).size(), 1u);
 }
 
-TEST_F(SplitTest, CutsTheTailOffACorpusOfOneDocument) {
-  const auto training_tokens = [this](size_t tokens, double fraction) {
-    const auto shards = make_shards(folder_ / concat("one", folders_++),
-                                    {std::vector<int32_t>(tokens, 7)}, 2, 1000);
-    const std::vector<std::span<const TokenShard>> all = {shards};
-    return split_documents(all, fraction)->training_tokens;
-  };
-  EXPECT_EQ(training_tokens(1000, 0.01), 990);
-  EXPECT_EQ(training_tokens(1001, 0.01), 990);  // rounded up
-  EXPECT_EQ(training_tokens(10, 0.01), 8);      // a target needs two
-  EXPECT_EQ(training_tokens(3, 0.5), 1);
+std::vector<int32_t> counted(int32_t from, int32_t to) {
+  std::vector<int32_t> tokens;
+  for (int32_t i = from; i < to; ++i) {
+    tokens.push_back(i);
+  }
+  return tokens;
 }
 
-TEST_F(SplitTest, RefusesWhatCannotBeSplit) {
-  EXPECT_NE(refusal({{1, 2}}).find("cannot cut the one document of 2 tokens"), std::string::npos);
-  EXPECT_NE(refusal({{1, 2}, {1, 2}}).find("2 documents that are all equal"), std::string::npos);
+TEST_F(SplitTest, CutsTheEndOffALoneDocument) {
+  const Sides plain = sides({{counted(0, 100)}}, {.fraction = 0.1});
+  EXPECT_EQ(plain.training[0], counted(0, 90));
+  EXPECT_EQ(plain.validation[0], counted(90, 100));
+  EXPECT_EQ(plain.cut_sources, std::vector<size_t>{0});
+  // Two tokens at least: one is predicted from the other.
+  EXPECT_EQ(sides({{counted(0, 100)}}, {.fraction = 1e-9}).validation[0], counted(98, 100));
+  EXPECT_EQ(sides({{{1}}}, {.fraction = 0.5}).validation[0], std::vector<int32_t>{1});
+}
+
+TEST_F(SplitTest, CutsAtTheNearestEndOfALine) {
+  const auto validating = [&](const std::set<int32_t>& line_ends) {
+    return sides({{counted(0, 1000)}},
+                 {.fraction = 0.1, .ends_line = [&](int32_t id) { return line_ends.contains(id); }})
+        .validation[0];
+  };
+  EXPECT_EQ(validating({870, 920}), counted(921, 1000));
+  EXPECT_EQ(validating({870, 930}), counted(871, 1000));
+  EXPECT_EQ(validating({899}), counted(900, 1000));
+  EXPECT_EQ(validating({849}), counted(850, 1000));       // half more
+  EXPECT_EQ(validating({949}), counted(950, 1000));       // half
+  EXPECT_EQ(validating({848, 950}), counted(900, 1000));  // too far away: anywhere
+  EXPECT_EQ(validating({}), counted(900, 1000));
+}
+
+TEST_F(SplitTest, CutsEqualDocumentsAtTheSamePlace) {
+  const Sides found =
+      sides({{counted(0, 10), counted(0, 10)}, {counted(0, 10)}}, {.fraction = 0.3});
+  EXPECT_EQ(found.training[1], counted(0, 7));
+  EXPECT_EQ(found.validation[1], counted(7, 10));
+  EXPECT_EQ(found.validation[0], (std::vector<int32_t>{7, 8, 9, 7, 8, 9}));
+}
+
+TEST_F(SplitTest, CutsOnlyTheSourceThatWouldHaveNothingToTrainOn) {
+  Documents many = numbered(100);
+  std::vector<size_t> kept;
+  for (int32_t lone = 1; lone <= 40; ++lone) {
+    const std::vector<int32_t> document = counted(1000 * lone, 1000 * lone + 20);
+    many.back() = document;  // the same also stands in the other source
+    const Sides found = sides({many, {document}}, {.fraction = 0.2, .training_tokens_min = 10});
+    if (found.cut_sources.empty()) {
+      EXPECT_EQ(found.training[1], document);
+      EXPECT_TRUE(found.validation[1].empty());
+      kept.push_back(static_cast<size_t>(lone));
+      continue;
+    }
+    EXPECT_EQ(found.cut_sources, std::vector<size_t>{1});
+    EXPECT_EQ(found.training[1], counted(1000 * lone, 1000 * lone + 16));
+    EXPECT_EQ(found.validation[1], counted(1000 * lone + 16, 1000 * lone + 20));
+    // Its copy is cut, too, and the others are whole.
+    const auto& validation = found.validation[0];
+    EXPECT_EQ(std::ranges::count(validation, 1000 * lone + 15), 0);
+    EXPECT_EQ(std::ranges::count(validation, 1000 * lone + 16), 1);
+    EXPECT_EQ(found.training[0].size() + validation.size(), 99 * 3 + 20u);
+  }
+  EXPECT_NEAR(static_cast<double>(kept.size()), 32, 7);  // a fifth would validate
+}
+
+TEST_F(SplitTest, LeavesASourceThatIsTooSmallAnyway) {
+  const Sides found =
+      sides({numbered(50), {{7, 8, 9}}}, {.fraction = 0.3, .training_tokens_min = 9});
+  EXPECT_TRUE(found.cut_sources.empty());
 }
 
 }  // namespace

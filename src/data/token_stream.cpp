@@ -1,6 +1,7 @@
 #include "data/token_stream.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -15,11 +16,13 @@ int64_t begin_in_shard(std::span<const DocumentEntry> documents, size_t document
 
 }  // namespace
 
-TokenStream::TokenStream(std::span<const TokenShard> shards, const HashRange& range)
-    : shards_(shards), range_(range) {
+TokenStream::TokenStream(std::span<const TokenShard> shards, Selection selection)
+    : shards_(shards), selection_(std::move(selection)) {
+  CADRE_CHECK(std::ranges::is_sorted(selection_.cuts, {}, &DocumentCut::hash));
   for (size_t shard = 0; shard < shards.size(); ++shard) {
-    shards[shard].visit_documents([&](size_t number, const DocumentEntry& entry, int64_t tokens) {
-      if (!range.holds(entry.hash)) {
+    shards[shard].visit_documents([&](size_t number, const DocumentEntry& entry, int64_t length) {
+      const int64_t tokens = part_of(entry.hash, {.begin = 0, .end = length}).tokens();
+      if (tokens == 0) {
         return;
       }
       if (documents_ % kDocumentsPerMark == 0) {
@@ -30,21 +33,30 @@ TokenStream::TokenStream(std::span<const TokenShard> shards, const HashRange& ra
       document_length_ = documents_ == 0 || document_length_ == tokens ? tokens : 0;
       ++documents_;
       tokens_ += tokens;
-      text_bytes_ += static_cast<int64_t>(entry.text_bytes);
+      if (tokens == length) {
+        text_bytes_ += static_cast<int64_t>(entry.text_bytes);
+      } else {
+        has_cuts_ = true;
+      }
     });
   }
 }
 
-TokenStream TokenStream::part(int64_t first, int64_t count) const {
-  CADRE_CHECK(0 <= first && 0 < count && first + count <= tokens_, first, " + ", count, " of ",
-              tokens_);
-  TokenStream result = *this;
-  result.first_token_ += first;
-  result.tokens_ = count;
-  result.text_bytes_ = static_cast<int64_t>(
-      static_cast<double>(text_bytes_) * static_cast<double>(count) / static_cast<double>(tokens_));
-  result.document_length_ = count == tokens_ ? document_length_ : 0;
-  return result;
+TokenStream::Part TokenStream::part_of(uint64_t hash, const Part& whole) const {
+  const auto cut = std::ranges::lower_bound(selection_.cuts, hash, {}, &DocumentCut::hash);
+  if (cut != selection_.cuts.end() && cut->hash == hash) {
+    const int64_t middle = whole.begin + cut->head;
+    CADRE_CHECK(cut->head >= 0 && middle <= whole.end, cut->head, " of ", whole.tokens());
+    return selection_.tails ? Part{middle, whole.end} : Part{whole.begin, middle};
+  }
+  return selection_.range.holds(hash) ? whole : Part{whole.begin, whole.begin};
+}
+
+TokenStream::Part TokenStream::part_at(const Place& place) const {
+  const auto entries = shard(place.shard).documents();
+  const auto document = static_cast<size_t>(place.document);
+  return part_of(entries[document].hash, {.begin = begin_in_shard(entries, document),
+                                          .end = static_cast<int64_t>(entries[document].end)});
 }
 
 int64_t TokenStream::shard_bytes() const {
@@ -61,23 +73,16 @@ void TokenStream::release_pages() const {
   }
 }
 
-int64_t TokenStream::length_of(const Place& place) const {
-  const auto entries = shard(place.shard).documents();
-  const auto document = static_cast<size_t>(place.document);
-  return static_cast<int64_t>(entries[document].end) - begin_in_shard(entries, document);
-}
-
 TokenStream::Place TokenStream::following(const Place& place) const {
   Place next = {.shard = place.shard,
                 .document = place.document + 1,
-                .begin = place.begin + length_of(place)};
+                .begin = place.begin + part_at(place).tokens()};
   for (;;) {
-    const auto entries = shard(next.shard).documents();
-    if (next.document == static_cast<int64_t>(entries.size())) {
+    if (next.document == static_cast<int64_t>(shard(next.shard).documents().size())) {
       next.document = 0;
       ++next.shard;
       CADRE_CHECK(next.shard < static_cast<int64_t>(shards_.size()), "no document follows");
-    } else if (range_.holds(entries[static_cast<size_t>(next.document)].hash)) {
+    } else if (part_at(next).tokens() > 0) {
       return next;
     } else {
       ++next.document;
@@ -87,15 +92,9 @@ TokenStream::Place TokenStream::following(const Place& place) const {
 
 TokenStream::Place TokenStream::find(int64_t token) const {
   CADRE_CHECK(token >= 0 && token < tokens_, token, " of ", tokens_);
-  Place place = locate(first_token_ + token);
-  place.begin -= first_token_;
-  return place;
-}
-
-TokenStream::Place TokenStream::locate(int64_t token) const {
   const auto after = std::ranges::upper_bound(marks_, token, {}, &Place::begin);
   Place place = *(after - 1);
-  while (token >= place.begin + length_of(place)) {
+  while (token >= place.begin + part_at(place).tokens()) {
     place = following(place);
   }
   return place;
@@ -108,17 +107,16 @@ void TokenStream::read(std::span<int32_t> out, std::span<int32_t> starts, int64_
   if (count == 0) {
     return;
   }
-  Place place = locate(first_token_ + first);
+  Place place = find(first);
   for (int64_t done = 0;;) {
-    const int64_t skipped = first_token_ + first + done - place.begin;  // of the first one only
-    const int64_t taken = std::min(length_of(place) - skipped, count - done);
-    const TokenShard& from = shard(place.shard);
-    const auto part = [&](std::span<int32_t> all) {
+    const int64_t skipped = first + done - place.begin;  // of the first document only
+    const Part part = part_at(place);
+    const int64_t taken = std::min(part.tokens() - skipped, count - done);
+    const auto next_of = [&](std::span<int32_t> all) {
       return all.subspan(static_cast<size_t>(done), static_cast<size_t>(taken));
     };
-    from.read(part(out),
-              begin_in_shard(from.documents(), static_cast<size_t>(place.document)) + skipped);
-    std::ranges::fill(part(starts), static_cast<int32_t>(done));
+    shard(place.shard).read(next_of(out), part.begin + skipped);
+    std::ranges::fill(next_of(starts), static_cast<int32_t>(done));
     done += taken;
     if (done == count) {
       return;

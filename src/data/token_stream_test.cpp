@@ -46,7 +46,7 @@ TEST(TokenStreamTest, IsTheDocumentsOfItsRangeOneAfterTheOther) {
         ++count;
       }
     }
-    const TokenStream stream(shards, range);
+    const TokenStream stream(shards, {.range = range});
     ASSERT_EQ(stream.tokens(), static_cast<int64_t>(tokens.size()));
     EXPECT_EQ(stream.documents(), count);
     EXPECT_EQ(stream.text_bytes(), 3 * stream.tokens());
@@ -63,23 +63,6 @@ TEST(TokenStreamTest, IsTheDocumentsOfItsRangeOneAfterTheOther) {
   }
 }
 
-TEST(TokenStreamTest, APartReadsAsTheWholeDoesThere) {
-  const TemporaryFolder folder;
-  const auto documents = random_documents(300);
-  const auto shards = make_shards(folder / "x", documents, 2, 900);
-  const TokenStream whole(shards, {});
-  const TokenStream part = whole.part(1001, 997);
-  ASSERT_EQ(part.tokens(), 997);
-  EXPECT_EQ(part.text_bytes(), 3 * 997);
-  for (const auto& [first, count] : {std::pair<int64_t, size_t>{0, 997}, {500, 3}, {996, 1}}) {
-    std::vector<int32_t> out(count), starts(count), expected(count), expected_starts(count);
-    part.read(out, starts, first);
-    whole.read(expected, expected_starts, 1001 + first);
-    EXPECT_EQ(out, expected);
-    EXPECT_EQ(starts, expected_starts);
-  }
-}
-
 TEST(TokenStreamTest, FindsTheDocumentOfAToken) {
   const TemporaryFolder folder;
   const auto shards = make_shards(folder / "x", {{1, 2}, {3}, {4, 5, 6}}, 4, 2);
@@ -88,8 +71,41 @@ TEST(TokenStreamTest, FindsTheDocumentOfAToken) {
   EXPECT_EQ(place.shard, 1);
   EXPECT_EQ(place.document, 1);
   EXPECT_EQ(place.begin, 3);
-  EXPECT_EQ(stream.part(4, 2).find(0).document, 1);
-  EXPECT_EQ(stream.part(4, 2).find(0).begin, -1);
+}
+
+TEST(TokenStreamTest, HasThePartsOfCutDocuments) {
+  const TemporaryFolder folder;
+  const std::vector<std::vector<int32_t>> documents = {
+      {1, 2, 3, 4, 5}, {6, 7}, {8, 9, 10}, {6, 7}, {11}};
+  const auto shards = make_shards(folder / "x", documents, 2, 6);
+  Selection heads = {.range = {.first = 1, .last = 0},  // none whole
+                     .cuts = {{.hash = hash_of(documents[0]), .head = 2},
+                              {.hash = hash_of(documents[1]), .head = 0},
+                              {.hash = hash_of(documents[2]), .head = 3}}};
+  std::ranges::sort(heads.cuts, {}, &DocumentCut::hash);
+  Selection tails = heads;
+  tails.tails = true;
+  tails.range = {};  // all others
+  const auto all_of = [&](const TokenStream& stream) {
+    std::vector<std::vector<int32_t>> read(
+        2, std::vector<int32_t>(static_cast<size_t>(stream.tokens())));
+    stream.read(read[0], read[1], 0);
+    return read;
+  };
+  const TokenStream first(shards, heads);
+  EXPECT_EQ(all_of(first), (std::vector<std::vector<int32_t>>{{1, 2, 8, 9, 10}, {0, 0, 2, 2, 2}}));
+  EXPECT_EQ(first.documents(), 2);
+  EXPECT_EQ(first.text_bytes(), 9);  // of the third, which is whole
+  EXPECT_TRUE(first.has_cuts());
+  const TokenStream second(shards, tails);
+  EXPECT_EQ(all_of(second), (std::vector<std::vector<int32_t>>{{3, 4, 5, 6, 7, 6, 7, 11},
+                                                               {0, 0, 0, 3, 3, 5, 5, 7}}));
+  const TokenStream::Place place = second.find(4);
+  EXPECT_EQ(place.begin, 3);
+  std::vector<int32_t> out(3), starts(3);
+  second.read(out, starts, 4);
+  EXPECT_EQ(out, (std::vector<int32_t>{7, 6, 7}));
+  EXPECT_EQ(starts, (std::vector<int32_t>{0, 1, 1}));
 }
 
 }  // namespace

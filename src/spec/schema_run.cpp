@@ -83,8 +83,9 @@ constexpr Key kKeys[] = {
     {"data.validation", schema::records(&kSourceTable), data<&DataSpec::validation>, kReported,
      "What it is evaluated on.", "a part of `sources`"},
     {"data.validation_fraction", schema::below_one(), data<&DataSpec::validation_fraction>, kSame,
-     "Share of the documents of `sources` that is held out if `validation` is not given; of a "
-     "single document, such as one text file, the end."},
+     "Share of the documents of `sources` that is held out if `validation` is not given. Where "
+     "there is one document only (a text file is one), or where a source would be left without "
+     "enough to train on, its last part is held out instead, from the end of a line on."},
     {"data.sequence_length", at_least(2), data<&DataSpec::sequence_length>, kSame,
      "Tokens of one sequence."},
     {"data.packing", choice(kPackings), data<&DataSpec::packing>, kSame,

@@ -6,8 +6,7 @@
 
 #include "base/text.h"
 #include "checkpoint/reader.h"
-#include "data/documents.h"
-#include "data/tokenizer/trainer.h"
+#include "data/tokenizer_cache.h"
 #include "model/family.h"
 
 namespace cadre::train {
@@ -29,28 +28,21 @@ Result<ModelSpec> read_model(const LoadedRun& loaded) {
   return model::read_model_config(*config, (fs::path(source.from) / "config.json").string());
 }
 
-Result<std::unique_ptr<data::Tokenizer>> train_new_tokenizer(const RunSpec& spec, int threads,
-                                                             Log* log) {
-  Result<data::TextSource> text = data::text_of(spec.data.sources);
-  if (!text) {
-    return text.error();
-  }
-  if (log != nullptr) {
-    log->info("train",
-              concat("training the tokenizer vocab_size=", spec.tokenizer->train_vocab_size));
-  }
-  return data::train_tokenizer(
-      *text, {.vocab_size = spec.tokenizer->train_vocab_size, .threads = threads});
-}
-
 // Null where none is named and none is needed.
+// A tokenizer that is to be trained goes to the cache; `undo` may be null.
 Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const RunSpec& spec, int threads,
-                                                        const SetupOptions& options) {
+                                                        const SetupOptions& options,
+                                                        data::CacheUndo* undo) {
   if (spec.tokenizer && spec.tokenizer->train_vocab_size > 0) {
     if (fs::exists(options.trained_tokenizer)) {
       return data::Tokenizer::load(options.trained_tokenizer.string());
     }
-    return train_new_tokenizer(spec, threads, options.log);
+    return data::trained_tokenizer(spec.data.sources,
+                                   {.vocab_size = spec.tokenizer->train_vocab_size,
+                                    .cache_directory = spec.data.cache_directory,
+                                    .threads = threads,
+                                    .log = options.log,
+                                    .undo = undo});
   }
   if (spec.tokenizer) {
     return data::Tokenizer::load(spec.tokenizer->from);
@@ -91,7 +83,8 @@ Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& o
       data::Dataset::open(setup.spec.data, {.encoder = encoder_of(setup.tokenizer.get()),
                                             .vocab_size = setup.model.vocab_size,
                                             .pool = &pool,
-                                            .log = options.log});
+                                            .log = options.log,
+                                            .undo = setup.cache_undo.get()});
   if (!dataset) {
     return dataset.error();
   }
@@ -123,6 +116,10 @@ data::TextEncoder encoder_of(const data::Tokenizer* tokenizer) {
               [tokenizer](std::vector<int32_t>& ids, std::string_view text) {
                 tokenizer->encode_append(text, {.add_special_tokens = false}, ids);
               },
+          .ends_line =
+              [tokenizer](int32_t id) {
+                return tokenizer->decode({&id, 1}).ends_with('\n');
+              },
           .hash = tokenizer->fingerprint(),
           .eos = tokenizer->eos_id()};
 }
@@ -153,7 +150,7 @@ Result<ModelSpec> resolve_model(const LoadedRun& loaded) {
       loaded.run.tokenizer->train_vocab_size > 0) {
     model->vocab_size = loaded.run.tokenizer->train_vocab_size;
   } else if (model->vocab_size == 0) {
-    Result<std::unique_ptr<data::Tokenizer>> found = find_tokenizer(loaded.run, 1, {});
+    Result<std::unique_ptr<data::Tokenizer>> found = find_tokenizer(loaded.run, 1, {}, nullptr);
     if (!found) {
       return found.error();
     }
@@ -173,13 +170,14 @@ Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options
   RunSetup setup;
   setup.spec = loaded.run;
   setup.threads = thread_count(loaded.run.threads);
+  setup.cache_undo = std::make_unique<data::CacheUndo>(loaded.run.data.cache_directory);
   Result<ModelSpec> model = read_model(loaded);
   if (!model) {
     return model.error();
   }
   setup.model = std::move(*model);
   Result<std::unique_ptr<data::Tokenizer>> tokenizer =
-      find_tokenizer(loaded.run, setup.threads, options);
+      find_tokenizer(loaded.run, setup.threads, options, setup.cache_undo.get());
   if (!tokenizer) {
     return tokenizer.error();
   }

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "data/cache_undo.h"
 #include "data/dataset.h"
 #include "data/tokenizer/tokenizer.h"
 #include "device/thread_pool.h"
@@ -28,6 +29,8 @@ struct RunSetup {
   std::unique_ptr<data::SampleStream> validation;  // null: there is none
   int64_t total_steps = 0;
   int threads = 1;
+  // Ends with the setup: call keep() once the run is certain to start.
+  std::unique_ptr<data::CacheUndo> cache_undo;
 
   int64_t samples_per_step() const {
     return spec.training.micro_batch_size * spec.training.gradient_accumulation_steps;

@@ -215,6 +215,7 @@ Status Run::prepare(const std::optional<CheckpointInfo>& checkpoint) {
   } else {
     engine_->store().initialize(engine_->context(), setup_.spec.training.seed);
   }
+  setup_.cache_undo->keep();
   if (Status status = write_folder(); !status) {
     return status;
   }
