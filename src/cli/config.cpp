@@ -19,8 +19,7 @@ void print(const std::string& text) {
 int check_config(const std::string& path, const ReadOptions& options) {
   const Result<LoadedRun> loaded = read_run(path, options);
   if (!loaded.ok()) {
-    std::fprintf(stderr, "%s\n", loaded.error().message.c_str());
-    return loaded.error().kind == ErrorKind::kInput ? 2 : 1;
+    return report(loaded.error());
   }
   for (const std::string& note : loaded->notes) {
     std::fprintf(stderr, "%s\n", note.c_str());

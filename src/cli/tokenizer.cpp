@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "cli/commands.h"
+#include "data/documents.h"
 #include "data/tokenizer/trainer.h"
 #include "storage/byte_stream.h"
 #include "storage/file.h"
@@ -26,13 +27,8 @@ namespace {
 
 using data::Tokenizer;
 
-int exit_code_of(const Error& error) {
-  std::fprintf(stderr, "cadre tokenizer: %s\n", error.message.c_str());
-  return error.kind == ErrorKind::kInput ? 2 : 1;
-}
-
 int exit_code_of(const Status& status) {
-  return status ? 0 : exit_code_of(status.error());
+  return status ? 0 : report(status.error());
 }
 
 void print(std::string_view text) {
@@ -43,59 +39,11 @@ struct TrainFlags {
   int64_t vocab_size = 32000;
   std::string output = "tokenizer";
   std::vector<std::string> files = {};
+  std::string field = "text";
   std::vector<std::string> special_tokens = {"<|endoftext|>"};
   std::string pre_tokenization = "llama3";
   int64_t min_frequency = 2;
   int threads = 0;
-};
-
-// The files' text in chunks that end with a line where that is possible. A file ends a chunk.
-class FileTexts {
- public:
-  explicit FileTexts(std::vector<std::string> files) : files_(std::move(files)) {}
-
-  Result<bool> next(std::string& chunk) {
-    chunk.swap(rest_);
-    rest_.clear();
-    for (;;) {
-      if (stream_ == nullptr) {
-        if (!chunk.empty() || next_file_ == files_.size()) {
-          return !chunk.empty();
-        }
-        Result<std::unique_ptr<ByteStream>> opened = open_byte_stream(files_[next_file_++]);
-        if (!opened) {
-          return opened.error();
-        }
-        stream_ = std::move(*opened);
-      }
-      const size_t before = chunk.size();
-      chunk.resize(before + kReadBytes);
-      Result<size_t> bytes = stream_->read({chunk.data() + before, kReadBytes});
-      if (!bytes) {
-        return bytes.error();
-      }
-      chunk.resize(before + *bytes);
-      if (*bytes == 0) {
-        stream_ = nullptr;
-        continue;
-      }
-      const size_t line_end = chunk.rfind('\n');
-      if (chunk.size() >= kChunkBytes && line_end != std::string::npos) {
-        rest_ = chunk.substr(line_end + 1);
-        chunk.resize(line_end + 1);
-        return true;
-      }
-    }
-  }
-
- private:
-  static constexpr size_t kReadBytes = size_t{1} << 18;
-  static constexpr size_t kChunkBytes = size_t{1} << 20;
-
-  std::vector<std::string> files_;
-  size_t next_file_ = 0;
-  std::unique_ptr<ByteStream> stream_;
-  std::string rest_;  // of the file, behind the last whole line of the chunk before
 };
 
 int train(const TrainFlags& flags) {
@@ -110,16 +58,19 @@ int train(const TrainFlags& flags) {
     options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
   if (Status status = check_writable(flags.output); !status) {
-    return exit_code_of(status);
+    return report(status.error());
   }
-  FileTexts texts(flags.files);
-  Result<std::unique_ptr<Tokenizer>> tokenizer =
-      data::train_tokenizer([&](std::string& chunk) { return texts.next(chunk); }, options);
+  const SourceSpec source = {.paths = flags.files, .field = flags.field};
+  const Result<data::TextSource> text = data::text_of({&source, 1});
+  if (!text) {
+    return report(text.error());
+  }
+  Result<std::unique_ptr<Tokenizer>> tokenizer = data::train_tokenizer(*text, options);
   if (!tokenizer) {
-    return exit_code_of(tokenizer.error());
+    return report(tokenizer.error());
   }
   if (Status status = (*tokenizer)->save(flags.output); !status) {
-    return exit_code_of(status);
+    return report(status.error());
   }
   print(fmt::format("{} tokens, written to {}\n", (*tokenizer)->vocab_size(), flags.output));
   return 0;
@@ -193,10 +144,10 @@ void benchmark(const Tokenizer& tokenizer, const std::string& text,
 int encode(const EncodeFlags& flags) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(flags.tokenizer);
   if (!tokenizer) {
-    return exit_code_of(tokenizer.error());
+    return report(tokenizer.error());
   }
   if (flags.has_text == !flags.file.empty()) {
-    return exit_code_of(input_error("encode needs either a text or --file"));
+    return report(input_error("encode needs either a text or --file"));
   }
   const data::EncodeOptions options{.add_special_tokens = !flags.no_special_tokens,
                                     .parse_special = !flags.plain_special};
@@ -207,7 +158,7 @@ int encode(const EncodeFlags& flags) {
   if (!flags.file.empty()) {
     Result<std::string> read = read_file(flags.file);
     if (!read) {
-      return exit_code_of(read.error());
+      return report(read.error());
     }
     text = std::move(*read);
   }
@@ -228,12 +179,12 @@ struct DecodeFlags {
 int decode(const DecodeFlags& flags) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(flags.tokenizer);
   if (!tokenizer) {
-    return exit_code_of(tokenizer.error());
+    return report(tokenizer.error());
   }
   for (const int32_t id : flags.ids) {
     if (id < 0 || id >= (*tokenizer)->vocab_size()) {
-      return exit_code_of(input_error("the id ", id, " is outside of the vocabulary (0 to ",
-                                      (*tokenizer)->vocab_size() - 1, ")"));
+      return report(input_error("the id ", id, " is outside of the vocabulary (0 to ",
+                                (*tokenizer)->vocab_size() - 1, ")"));
     }
   }
   print((*tokenizer)->decode(flags.ids, {.skip_special = flags.skip_special}) + "\n");
@@ -243,9 +194,11 @@ int decode(const DecodeFlags& flags) {
 void add_train(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TrainFlags>();  // owned by the callback, filled by the parser
   CLI::App* command = app.add_subcommand("train", "learn a byte-level BPE vocabulary from text");
-  command->add_option("files", flags->files, "text files, also .gz and .zst")
-      ->required()
-      ->check(CLI::ExistingFile);
+  command
+      ->add_option("files", flags->files,
+                   "files, folders and globs of text or JSONL, also .gz, .zst")
+      ->required();
+  command->add_option("--field", flags->field, "of JSONL objects")->capture_default_str();
   command->add_option("--vocab-size", flags->vocab_size, "tokens, with the 256 bytes and specials")
       ->capture_default_str();
   command->add_option("--output", flags->output, "folder for tokenizer.json")
