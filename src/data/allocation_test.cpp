@@ -82,5 +82,24 @@ TEST(Allocation, PreparingALargeCorpusNeedsAFewMebibytesAThread) {
   EXPECT_LT(growth, int64_t{48} << 20);
 }
 
+TEST(Allocation, PreparingManySmallFilesNeedsWhatTheyHold) {
+  if (!cadre::testing::allocations_are_counted()) {
+    GTEST_SKIP() << cadre::testing::kNotCounted;
+  }
+  const testing::TemporaryFolder folder;
+  for (int i = 0; i < 300; ++i) {
+    testing::put(folder, "in/" + std::to_string(i) + ".txt", std::string(1000, 'x'));
+  }
+  PrepareOptions options;
+  options.dataset = {.encoder = testing::byte_encoder(), .vocab_size = testing::kVocabSize};
+  options.cache_directory = folder / "cache";
+  cadre::testing::count_allocations_anew();
+  const auto prepared = prepare_source({.paths = {(folder / "in").string()}}, options);
+  const int64_t growth = cadre::testing::allocations().growth_bytes_max;
+  ASSERT_TRUE(prepared) << testing::message_of(prepared);
+  // 300 kB of text, four times as much in ids, and a few buffers.
+  EXPECT_LT(growth, int64_t{12} << 20);
+}
+
 }  // namespace
 }  // namespace cadre::data

@@ -16,6 +16,7 @@ namespace cadre::data {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kReadBytes = size_t{1} << 16;
 constexpr size_t kPieceBytesMax = size_t{16} << 20;
 constexpr int64_t kLineBytesMax = int64_t{256} << 20;
 constexpr size_t kBinaryProbeBytes = size_t{8} << 10;
@@ -96,7 +97,8 @@ class TextFile {
     }
     piece = {.kind = Piece::Kind::kText, .ends_document = at_end_};
     if (at_end_) {
-      piece.text = std::exchange(rest_, {});
+      piece.text = std::string(rest_);  // no larger than it must be: many wait to be tokenized
+      rest_.clear();
     } else {
       piece.text = rest_.substr(0, cut);
       rest_.erase(0, cut);
@@ -116,7 +118,7 @@ class TextFile {
   Status read_up_to(size_t wanted) {
     while (rest_.size() < wanted && !at_end_) {
       const size_t before = rest_.size();
-      rest_.resize(wanted);
+      rest_.resize(std::min(wanted, before + kReadBytes));  // most files are small
       const Result<size_t> got = stream_->read(std::span(rest_).subspan(before));
       if (!got) {
         return got.error();
