@@ -153,23 +153,43 @@ class TrainingTest(support.ProgramTest):
 
     # Places that cannot be written.
 
-    def test_a_full_disk_ends_with_1_and_the_last_complete_checkpoint_stays(self):
-        self.put_config(training={"steps": 2})
-        self.run_program("train", "run.yaml", check=0)
+    def fails_to_save_and_goes_on(self, make_room, **limits):
+        """A complete checkpoint of step 2 is there; now there is no room for another."""
         saved = support.state_of(self.path("runs/run/checkpoints"))
         self.assertIn("step-00000002", saved)
-        # The optimizer's file is larger than this, all else is smaller.
-        limit = 24 << 10
-        result = self.run_program(
-            "train", "run.yaml", "--set", "training.steps=4", check=1, restore_signals=False,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        command = ["train", "run.yaml", "--set", "training.steps=4", "--set", "checkpoint.keep=0"]
+        result = self.run_program(*command, check=1, **limits)
         last = result.err.splitlines()[-1]
         self.assertIn("cadre: ", last)
         self.assertIn("step-00000002", last)
         self.assertEqual(support.state_of(self.path("runs/run/checkpoints")), saved)
-        # With room again it goes on.
-        self.run_program("train", "run.yaml", "--set", "training.steps=4", check=0)
+        make_room()
+        self.run_program(*command, check=0)
         self.assertEqual(self.steps(), [1, 2, 3, 4])
+
+    def test_a_file_that_may_not_grow_ends_with_1_and_the_last_checkpoint_stays(self):
+        self.put_config(training={"steps": 2})
+        self.run_program("train", "run.yaml", check=0)
+        # The optimizer's file is larger than this, all else is smaller.
+        limit = 24 << 10
+        self.fails_to_save_and_goes_on(
+            lambda: None, restore_signals=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+
+    def test_a_full_disk_ends_with_1_and_the_last_checkpoint_stays(self):
+        run = self.path("runs/run")
+        os.makedirs(run)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", run],
+                                 stderr=subprocess.DEVNULL, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("only root may mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", run], check=False)
+        self.put_config(training={"steps": 2})
+        self.run_program("train", "run.yaml", check=0)
+        disk = os.statvfs(run)
+        left = 48 << 10  # less than a checkpoint takes
+        self.put("runs/run/ballast", bytes(disk.f_bavail * disk.f_frsize - left))
+        self.fails_to_save_and_goes_on(lambda: os.remove(self.path("runs/run/ballast")))
 
     def test_a_file_in_the_place_of_the_run_folder_is_found_first(self):
         self.put_config()
