@@ -168,7 +168,9 @@ bool soften(const ForwardScratch<Math>& scratch, const QueryBlock& block, const 
     const auto rises = hn::Gt(hn::Mul(hn::Sub(largest, before), factor), hn::Set(kFloats, kRaise));
     const Vector maximum = hn::IfThenElse(rises, largest, before);
     const Vector shift = hn::Mul(maximum, factor);
-    const Vector decay = exp2<true>(hn::MulSub(before, factor, shift));
+    // Subtracted before it is scaled: exactly 1 where nothing has risen. (A fused product would
+    // leave the rounding of `shift`, which is huge while a row has seen no key.)
+    const Vector decay = exp2<true>(hn::Mul(hn::Sub(before, maximum), factor));
     const Vector sum =
         dropout ? kept_weights_of(scratch, lane, pair, first_key, factor, shift, *dropout)
                 : weights_of(scratch, lane, pair, first_key, factor, shift, AllKeys());
