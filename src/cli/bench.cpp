@@ -62,6 +62,8 @@ double process_start_seconds() {
                        : std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+constexpr int64_t kSizeMax = int64_t{1} << 24;
+
 Result<Recompute> recompute_named(const std::string& name) {
   if (name == "false" || name == "none") {
     return Recompute::kNone;
@@ -81,6 +83,14 @@ Result<train::EngineSpec> spec_of(const Flags& flags) {
   if (!shape) {
     return input_error("--shape ", flags.shape, ": allowed are S, M, L and G");
   }
+  for (const auto& [flag, value, least, most] :
+       {std::tuple("--batch", flags.batch, int64_t{0}, kSizeMax),
+        {"--seq", flags.sequence, int64_t{0}, kSizeMax},
+        {"--steps", flags.steps, int64_t{1}, kSizeMax}}) {
+    if (value < least || value > most) {
+      return input_error(flag, " ", value, ": allowed are ", least, " to ", most);
+    }
+  }
   const std::optional<Precision> precision = precision_named(flags.precision);
   if (!precision) {
     return input_error("--precision ", flags.precision, ": allowed are fp32, bf16 and fp16");
@@ -94,14 +104,18 @@ Result<train::EngineSpec> spec_of(const Flags& flags) {
   if (!run) {
     return run.error();
   }
+  const int64_t sequence = flags.sequence > 0 ? flags.sequence : shape->sequence_length;
+  if (shape->model.positions == PositionKind::kLearned &&
+      sequence > shape->model.max_position_embeddings) {
+    return input_error("--seq ", sequence, ": allowed are at most the shape's ",
+                       shape->model.max_position_embeddings, " learned positions");
+  }
   TrainingSpec training = run->run.training;
   training.micro_batch_size = flags.batch > 0 ? flags.batch : shape->micro_batch_size;
   training.precision = *precision;
   training.recompute = *recompute;
   return train::EngineSpec{
-      .model = shape->model,
-      .training = training,
-      .sequence_length = flags.sequence > 0 ? flags.sequence : shape->sequence_length};
+      .model = shape->model, .training = training, .sequence_length = sequence};
 }
 
 Json to_json(const Flags& flags, int threads, const train::BenchResult& result) {

@@ -1,6 +1,9 @@
 // cadre: one file per subcommand beside this one.
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "cli/commands.h"
@@ -28,6 +31,11 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cadre: %s\n", error.what());
     return 1;
+  }
+  // What could not be written was not told: a full disk, a reader that has gone.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "cadre: cannot write to stdout: %s\n", std::strerror(errno));
+    return exit_code == 0 ? 1 : exit_code;
   }
   return exit_code;
 }

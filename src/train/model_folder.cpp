@@ -43,6 +43,12 @@ Result<std::unique_ptr<Engine>> load_engine(const fs::path& folder, const ModelS
                                                                  : model.max_position_embeddings,
                   .purpose = options.purpose,
                   .separate_documents = options.separate_documents};
+  if (model.positions == PositionKind::kLearned &&
+      spec.sequence_length > model.max_position_embeddings) {
+    return input_error(folder.string(), ": sequences of ", spec.sequence_length,
+                       " tokens, but the model has ", model.max_position_embeddings,
+                       " learned positions");
+  }
   spec.training.precision = options.precision;
   spec.training.micro_batch_size = options.batch_size;
   spec.training.dropout = 0.0;

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "storage/file.h"
+#include "storage/safe_writer.h"
 
 namespace cadre::train {
 namespace {
@@ -19,7 +20,19 @@ fs::path existing_parent(fs::path path) {
   return path.empty() ? fs::path(".") : path;
 }
 
+constexpr const char* kOriginName = "resumed_from";
+
 }  // namespace
+
+fs::path RunFolder::origin() const {
+  const Result<std::string> text = read_file(folder_ / kOriginName);
+  return text ? fs::path(*text) : fs::path();
+}
+
+Status RunFolder::set_origin(const fs::path& checkpoint) {
+  std::error_code ignored;
+  return write_file(folder_ / kOriginName, fs::weakly_canonical(checkpoint, ignored).string());
+}
 
 Result<RunFolder> RunFolder::find(const fs::path& folder) {
   RunFolder run(fs::absolute(folder).lexically_normal());

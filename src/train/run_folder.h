@@ -24,10 +24,13 @@ class RunFolder {
   // Creates what is missing and takes the lock, if find() could not yet.
   Status create();
 
+  // The checkpoint that the folder's run was begun from by --resume; empty: none.
+  std::filesystem::path origin() const;
+  Status set_origin(const std::filesystem::path& checkpoint);
+
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
   std::filesystem::path run_yaml() const { return folder_ / "run.yaml"; }
   std::filesystem::path metrics() const { return folder_ / "metrics.jsonl"; }
-  std::filesystem::path tokenizer() const { return folder_ / "tokenizer.json"; }
   std::filesystem::path rank_log() const { return folder_ / "log" / "rank-0000.log"; }
   const std::filesystem::path& path() const { return folder_; }
 

@@ -77,6 +77,8 @@ Status check_positions(const ModelSpec& model, const LoadedRun& loaded) {
   return {};
 }
 
+constexpr double kStepsMax = 1e15;
+
 Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& options) {
   ThreadPool pool(setup.threads);
   Result<std::unique_ptr<data::Dataset>> dataset =
@@ -100,8 +102,13 @@ Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& o
   } else {
     const double samples =
         *training.epochs * static_cast<double>(setup.training->samples_per_epoch());
-    setup.total_steps = std::max<int64_t>(
-        1, std::llround(std::ceil(samples / static_cast<double>(setup.samples_per_step()) - 1e-9)));
+    const double steps = std::ceil(samples / static_cast<double>(setup.samples_per_step()) - 1e-9);
+    if (!(steps < kStepsMax)) {
+      return input_error(loaded.place_of("training.epochs"),
+                         ": training.epochs: ", *training.epochs, " epochs are ", steps,
+                         " steps; allowed: below ", kStepsMax);
+    }
+    setup.total_steps = std::max<int64_t>(1, std::llround(steps));
   }
   return {};
 }

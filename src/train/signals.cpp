@@ -7,6 +7,8 @@
 namespace cadre::train {
 namespace {
 
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
 // A handler can reach nothing but a global of this type.
 volatile std::sig_atomic_t stop_signal = 0;
 
@@ -25,16 +27,18 @@ void set_handler(int signal, void (*handler)(int), int flags) {
 
 StopSignals::StopSignals() {
   stop_signal = 0;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  set_handler(SIGPIPE, SIG_IGN, 0);
+  for (const int signal : kStopSignals) {
     // Back to the default after the first, so that a second one ends a process that hangs.
     set_handler(signal, remember, static_cast<int>(SA_RESETHAND) | SA_RESTART);
   }
 }
 
 StopSignals::~StopSignals() {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : kStopSignals) {
     set_handler(signal, SIG_DFL, 0);
   }
+  set_handler(SIGPIPE, SIG_DFL, 0);
 }
 
 int StopSignals::received() {

@@ -1,5 +1,6 @@
-// Requests to stop: Ctrl-C and SIGTERM ask for a checkpoint and an orderly end. A second one of the
-// same kind ends the process at once, as if nobody had listened.
+// Requests to stop: Ctrl-C, SIGTERM and a closed terminal (SIGHUP) ask for a checkpoint and an
+// orderly end. A second one of the same kind ends the process at once, as if nobody had listened.
+// Meanwhile a reader of stdout that has gone is an error of writing, not the end of the process.
 
 #pragma once
 

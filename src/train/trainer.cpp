@@ -109,7 +109,8 @@ class Run {
   void remember(double loss);
   std::optional<double> evaluate();
   Status record(const StepMetrics& metrics);
-  Status save();
+  enum class Why { kEvery, kStopped };
+  Status save(Why why);
   Status finish();
 
   RunFolder folder_;
@@ -164,6 +165,11 @@ Status Run::write_folder() {
   }
   if (Result<FileSummary> written = run_yaml->publish(); !written) {
     return written.error();
+  }
+  if (options_.resume == TrainOptions::Resume::kFrom) {
+    if (Status status = folder_.set_origin(options_.resume_from); !status) {
+      return status;
+    }
   }
   if (setup_.tokenizer != nullptr) {
     if (Status status = setup_.tokenizer->save(folder_.path().string()); !status) {
@@ -348,13 +354,15 @@ Status Run::one_step() {
   if (loss_scale_) {
     metrics.loss_scale = loss_scale_->value();
   }
-  if (training.eval_every > 0 && state_.step % training.eval_every == 0) {
+  const bool last = state_.step == setup_.total_steps;
+  if (last || (training.eval_every > 0 && state_.step % training.eval_every == 0)) {
     metrics.validation_loss = evaluate();
   }
   return record(metrics);
 }
 
 std::optional<double> Run::evaluate() {
+  last_validation_.reset();
   if (setup_.validation == nullptr) {
     return std::nullopt;
   }
@@ -391,7 +399,8 @@ Status Run::record(const StepMetrics& given) {
   return tensorboard_->append(metrics.step, scalars);
 }
 
-Status Run::save() {
+// A run that stops must be able to go on, so then the optimizer is always saved.
+Status Run::save(Why why) {
   const auto start = Clock::now();
   if (loss_scale_) {
     state_.loss_scale = loss_scale_->value();
@@ -399,7 +408,7 @@ Status Run::save() {
   }
   CheckpointContents contents;
   contents.model = model_tensors(*engine_);
-  if (setup_.spec.checkpoint.save_optimizer) {
+  if (setup_.spec.checkpoint.save_optimizer || why == Why::kStopped) {
     contents.optimizer = optimizer_tensors(*engine_);
   }
   contents.config =
@@ -421,9 +430,8 @@ Status Run::save() {
 
 Status Run::finish() {
   progress_.end_line();
-  if (!last_validation_ || setup_.spec.training.eval_every == 0 ||
-      state_.step % setup_.spec.training.eval_every != 0) {
-    evaluate();
+  if (!last_validation_) {
+    evaluate();  // a run that was done before
   }
   if (options_.log_json) {
     return {};
@@ -451,15 +459,17 @@ Result<RunEnd> Run::train() {
       progress_.end_line();
       return status.error();
     }
-    const bool stop = StopSignals::received() != 0;
+    const bool deaf = std::ferror(stdout) != 0;  // nobody reads any more
+    const bool stop = StopSignals::received() != 0 || deaf;
     const bool last = state_.step == setup_.total_steps;
     if (stop || last || (every > 0 && state_.step % every == 0)) {
-      if (Status status = save(); !status) {
+      if (Status status = save(stop && !last ? Why::kStopped : Why::kEvery); !status) {
         return status.error();
       }
     }
     if (stop && !last) {
-      log_.info("train", "stopped on request; the same command continues");
+      log_.info("train", deaf ? "stopped, as stdout cannot be written; the same command continues"
+                              : "stopped on request; the same command continues");
       return RunEnd::kStopped;
     }
   }
@@ -467,6 +477,11 @@ Result<RunEnd> Run::train() {
     return status.error();
   }
   return RunEnd::kDone;
+}
+
+fs::path canonical_path(const fs::path& path) {
+  std::error_code ignored;
+  return fs::weakly_canonical(path, ignored);
 }
 
 // What a run takes up, if anything. Checkpoints of an earlier run are never mixed with a new one.
@@ -485,6 +500,19 @@ Result<std::optional<CheckpointInfo>> find_checkpoint(const RunFolder& folder,
     Result<CheckpointInfo> checkpoint = verify_checkpoint(from, Scrutiny::kChecksums);
     if (!checkpoint) {
       return checkpoint.error();
+    }
+    Result<std::optional<CheckpointInfo>> own = newest_complete(folder.checkpoints(), note);
+    if (!own) {
+      return own.error();
+    }
+    if (own->has_value() && (*own)->step > checkpoint->step) {
+      if (folder.origin() != canonical_path(from)) {
+        return input_error("--resume ", from.string(), ": run folder ", folder.path().string(),
+                           " has a later checkpoint, of step ", (*own)->step,
+                           ", which does not come from there; choose another --output, or "
+                           "move what is later out of the folder");
+      }
+      return *own;  // the same command again
     }
     return std::optional<CheckpointInfo>(*checkpoint);
   }

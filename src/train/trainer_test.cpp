@@ -2,6 +2,7 @@
 
 #include "train/trainer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,11 +79,11 @@ class TrainerTest : public ::testing::Test {
 
   void expect_same_result(const std::string& a, const std::string& b,
                           const std::string& step) const {
-    for (const char* file : {"model.safetensors", "optimizer.safetensors", "trainer_state.json"}) {
+    for (const char* file :
+         {"model.safetensors", "optimizer-00001-of-00001.safetensors", "trainer_state.json"}) {
       const fs::path name = fs::path("checkpoints") / step / file;
-      if (fs::exists(folder / a / name)) {
-        EXPECT_EQ(bytes(a / name), bytes(b / name)) << file;
-      }
+      ASSERT_TRUE(fs::exists(folder / a / name)) << file;
+      EXPECT_EQ(bytes(a / name), bytes(b / name)) << file;
     }
   }
 
@@ -175,6 +176,42 @@ TEST_F(TrainerTest, FieldCase_C18_AStopSignalSavesAndTheSameCommandContinues) {
   ASSERT_LT(stopped, 400u);
   EXPECT_EQ(run(configuration("a", extra, "checkpoint: {every: 0}\n")), 0);
   EXPECT_EQ(metrics("a").size(), 400u);
+}
+
+TEST_F(TrainerTest, ResumingFromAnEarlierCheckpointIsNeverUndone) {
+  const std::string all = "checkpoint: {every: 4, keep: 0}\n";
+  ASSERT_EQ(run(configuration("a", "  steps: 12\n", all)), 0);
+  const TrainOptions from{.resume = TrainOptions::Resume::kFrom,
+                          .resume_from = folder / "a" / "checkpoints" / "step-00000004",
+                          .log_json = true};
+  // Its own folder goes on to step 12: two branches would be mixed.
+  EXPECT_EQ(run(configuration("a", "  steps: 9\n", all), from), 2);
+  EXPECT_FALSE(fs::exists(folder / "a" / "checkpoints" / "step-00000009"));
+  // A folder of its own; the same command again goes on where that one is.
+  ASSERT_EQ(run(configuration("b", "  steps: 9\n", all), from), 0);
+  EXPECT_EQ(metrics("b").front()["step"], 5);
+  ASSERT_EQ(run(configuration("b", "  steps: 11\n", all), from), 0);
+  const std::vector<Json> lines = metrics("b");
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_EQ(lines.back()["step"], 11);
+}
+
+TEST_F(TrainerTest, AStopSavesTheOptimizerThoughOtherCheckpointsLackIt) {
+  const LoadedRun loaded =
+      configuration("s", "  steps: 100000\n", "checkpoint: {every: 3, save_optimizer: false}\n");
+  std::thread stopper([this] {
+    const fs::path third = folder / "s" / "checkpoints" / "step-00000003";
+    while (!fs::exists(third)) {
+      std::this_thread::yield();
+    }
+    std::raise(SIGTERM);
+  });
+  EXPECT_EQ(run(loaded), 75);
+  stopper.join();
+  const Json last = metrics("s").back();
+  EXPECT_TRUE(fs::exists(folder / "s" / "checkpoints" /
+                         fmt::format("step-{:08}", last["step"].get<int64_t>()) /
+                         "optimizer-00001-of-00001.safetensors"));
 }
 
 TEST_F(TrainerTest, RefusesToContinueAsAnotherRun) {

@@ -59,6 +59,29 @@ class TrainingTest(support.ProgramTest):
     def test_sigint_saves_and_the_same_command_continues(self):
         self.stops_and_continues(signal.SIGINT)
 
+    def test_a_closed_terminal_saves_and_the_same_command_continues(self):
+        self.stops_and_continues(signal.SIGHUP)
+
+    def test_a_reader_that_goes_away_stops_the_run_with_a_checkpoint(self):
+        self.put_config(training={"steps": 1000000})
+        command = [support.PROGRAM, "train", "run.yaml", "--output", "runs/run", "--log-json"]
+        process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.stdout.close()
+        error = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=60), 75)
+        self.assertIn(b"stdout cannot be written", error)
+        self.assertEqual(len(self.checkpoints()), 1)
+
+    def test_what_cannot_be_printed_is_a_failure(self):
+        self.put_config(training={"steps": 3})
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([support.PROGRAM, "plan", "run.yaml"], cwd=self.folder, stdout=full,
+                                  stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"cannot write to stdout", done.stderr)
+
     def test_a_stop_is_heard_in_an_evaluation(self):
         # Every step evaluates for seconds.
         self.put_tokens("validation.json", sequences=20000)
