@@ -83,6 +83,15 @@ OwnedTensor Block::forward(Context& context, Arena& activations, Stash& stash, O
                            const Batch& batch, Recompute recompute) {
   const nn::ParameterUnit::Lease lease(unit_);
   stash.x_TD = std::move(x_TD);
+  forward_to_activation(context, activations, stash, batch);
+  OwnedTensor y = mlp_output(context, activations, stash, batch);
+  drop(stash, recompute);
+  return y;
+}
+
+// All but the last product, of which the backward pass needs the input alone.
+void Block::forward_to_activation(Context& context, Arena& activations, Stash& stash,
+                                  const Batch& batch) {
   const Tensor x = stash.x_TD;
   stash.n1_TD = allocate(activations, x.dtype, x.shape);
   attention_norm_.forward(context, activations, stash.n1_TD, x, stash.attention_norm);
@@ -99,9 +108,9 @@ OwnedTensor Block::forward(Context& context, Arena& activations, Stash& stash, O
   stash.n2_TD = allocate(activations, x.dtype, x.shape);
   mlp_norm_.add_forward(context, activations, stash.x2_TD, stash.n2_TD, x, stash.x2_TD,
                         stash.mlp_norm);
-  OwnedTensor y = mlp_forward(context, activations, stash, batch);
-  drop(stash, recompute);
-  return y;
+  stash.up_TU = allocate(activations, x.dtype, {batch.tokens(), up_linear_.output_width()});
+  up_linear_.forward(context, stash.up_TU, stash.n2_TD, stash.up_linear);
+  activate(context, activations, stash);
 }
 
 void Block::rotate(Context& context, Arena& activations, Stash& stash, const Batch& batch) {
@@ -134,12 +143,9 @@ void Block::attend(Context& context, Arena& activations, Stash& stash, const Bat
                              batch.start_BS, options_of_attention(batch));
 }
 
-OwnedTensor Block::mlp_forward(Context& context, Arena& activations, Stash& stash,
-                               const Batch& batch) {
+OwnedTensor Block::mlp_output(Context& context, Arena& activations, Stash& stash,
+                              const Batch& batch) {
   const Tensor x2 = stash.x2_TD;
-  stash.up_TU = allocate(activations, x2.dtype, {batch.tokens(), up_linear_.output_width()});
-  up_linear_.forward(context, stash.up_TU, stash.n2_TD, stash.up_linear);
-  activate(context, activations, stash);
   OwnedTensor y = allocate(activations, x2.dtype, x2.shape);
   down_linear_.forward(context, y, stash.act_TF, stash.down_linear).wait();
   if (drops(batch)) {
@@ -182,8 +188,8 @@ void Block::drop(Stash& stash, Recompute recompute) const {
 void Block::remake(Context& context, Arena& activations, Stash& stash, const Batch& batch,
                    Recompute recompute) {
   if (recompute == Recompute::kFull) {
-    OwnedTensor x = std::move(stash.x_TD);
-    static_cast<void>(forward(context, activations, stash, std::move(x), batch, Recompute::kNone));
+    forward_to_activation(context, activations, stash, batch);
+    nn::Linear::move_input(stash.down_linear, stash.act_TF);
   } else if (recompute == Recompute::kSelective) {
     const Tensor x = stash.x_TD;
     stash.n1_TD = allocate(activations, x.dtype, x.shape);
@@ -338,7 +344,10 @@ OwnedTensor Block::infer(Context& context, Arena& activations, OwnedTensor x_TD,
   stash.n2_TD = allocate(activations, x.dtype, x.shape);
   mlp_norm_.add_forward(context, activations, stash.x2_TD, stash.n2_TD, x, stash.x2_TD,
                         stash.mlp_norm);
-  return mlp_forward(context, activations, stash, batch);
+  stash.up_TU = allocate(activations, x.dtype, {batch.tokens(), up_linear_.output_width()});
+  up_linear_.infer(context, stash.up_TU, stash.n2_TD);
+  activate(context, activations, stash);
+  return mlp_output(context, activations, stash, batch);
 }
 
 }  // namespace cadre::model

@@ -90,7 +90,9 @@ class Block {
   void attend(Context& context, Arena& activations, Stash& stash, const Batch& batch);
   void rotate(Context& context, Arena& activations, Stash& stash, const Batch& batch);
   void rotate_back(Context& context, Stash& stash, const Batch& batch);
-  OwnedTensor mlp_forward(Context& context, Arena& activations, Stash& stash, const Batch& batch);
+  void forward_to_activation(Context& context, Arena& activations, Stash& stash,
+                             const Batch& batch);
+  OwnedTensor mlp_output(Context& context, Arena& activations, Stash& stash, const Batch& batch);
   void activate(Context& context, Arena& activations, Stash& stash) const;
   void drop(Stash& stash, Recompute recompute) const;
   void remake(Context& context, Arena& activations, Stash& stash, const Batch& batch,

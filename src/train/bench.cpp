@@ -93,7 +93,6 @@ BenchResult bench_training(const EngineSpec& spec, const BenchOptions& options) 
   engine.store().initialize(engine.context(), 1);
   int64_t step = 0;
   const auto run_step = [&] {
-    engine.context().trace.discard();
     engine.step({.step = step, .learning_rate = 3e-4}, random_tokens(spec, step));
     ++step;
   };

@@ -158,6 +158,12 @@ StepResult Engine::read_sums() const {
   return result;
 }
 
+void Engine::forget_bookings() {
+  if (!context_->is_meta()) {
+    context_->trace.discard();
+  }
+}
+
 StepResult Engine::accumulate(const StepInput& input, const FillBatch& fill,
                               int64_t micro_batches) {
   clear_sums();
@@ -167,6 +173,7 @@ StepResult Engine::accumulate(const StepInput& input, const FillBatch& fill,
   for (const schedule::Instruction& instruction : schedule::single_stage(micro_batches)) {
     switch (instruction.action) {
       case schedule::Action::kForward:
+        forget_bookings();
         if (!context_->is_meta()) {
           fill(instruction.micro_batch, host_view());
         }
@@ -209,6 +216,7 @@ void Engine::clear_gradients() {
 }
 
 void Engine::evaluate(EvaluationSums& sums, const std::function<void(const HostBatch&)>& fill) {
+  forget_bookings();
   clear_sums();
   if (!context_->is_meta()) {
     fill(host_view());

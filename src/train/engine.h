@@ -93,6 +93,10 @@ class Engine {
   // a step makes them. Runs forward and backward again, with checks on, and clears the gradients.
   std::string first_not_finite(const StepInput& input, const FillBatch& fill);
 
+  // Only a rehearsal reads what is booked; elsewhere the list would grow with every pass. Called
+  // before each micro-batch here, and by who runs the stage by himself.
+  void forget_bookings();
+
   Context& context() { return *context_; }
   model::Stage& stage() { return *stage_; }
   nn::ParameterStore& store() { return store_; }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/step_error.h"
 
 namespace cadre::train {
 namespace {
@@ -37,12 +38,18 @@ OwnedTensor feed(Engine& engine, model::Stage::Cache& cache, std::span<const int
   if (!engine.context().is_meta()) {
     std::ranges::copy(ids, prompt.tokens.view().flat<int32_t>().begin());
   }
+  engine.forget_bookings();
   return engine.stage().next_logits(engine.context(), engine.activations(), prompt.batch(), cache);
 }
 
 // Candidates, the most likely first, cut to the k first and to the probability p.
 std::vector<int32_t> candidates(std::span<const float> logits, const GenerationOptions& options,
                                 std::vector<double>& probabilities) {
+  if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) {
+    throw StepError(
+        "generate: a logit is not finite; the model's weights are damaged, or too large for "
+        "the precision");
+  }
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto likelier = [&](int32_t a, int32_t b) {

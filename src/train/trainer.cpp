@@ -300,7 +300,6 @@ Result<bool> Run::settle_bad_step(const StepInput& input, const StepResult& resu
 
 Status Run::one_step() {
   const auto start = Clock::now();
-  engine_->context().trace.discard();  // what is booked is read by rehearsals only
   const TrainingSpec& training = setup_.spec.training;
   const StepInput input{
       .step = state_.step,
