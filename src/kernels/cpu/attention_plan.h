@@ -120,14 +120,14 @@ struct HeadRows {
 // The pair of `block` with keys [first_key, first_key + keys).
 BlockPair pair_of(const QueryBlock& block, int64_t first_key, int64_t keys);
 
-// Parts of a thread's scratch, one after the other, each aligned.
+// Parts of a thread's scratch, one after the other, each aligned. Without memory it only counts.
 class Scratch {
  public:
   explicit Scratch(std::byte* begin = nullptr) : begin_(begin) {}
 
   template <typename T>
   T* take(int64_t count) {
-    std::byte* const at = begin_ + bytes_;
+    std::byte* const at = begin_ == nullptr ? nullptr : begin_ + bytes_;
     bytes_ += align_up(count * static_cast<int64_t>(sizeof(T)));
     return reinterpret_cast<T*>(at);
   }
