@@ -30,7 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMemoryBytesMax = int64_t{2} << 30;
 constexpr int kSecondsMax = 10;  // of the processor's time, for one input
 
 std::string current;  // the input that is being run, for keep_input()
@@ -137,6 +136,7 @@ int main(int argc, char** argv) {
     signal(number, keep_input_and_end);
   }
 #ifndef CADRE_SANITIZED  // which reserves addresses without end
+  constexpr rlim_t kMemoryBytesMax = rlim_t{2} << 30;
   const rlimit memory{.rlim_cur = kMemoryBytesMax, .rlim_max = kMemoryBytesMax};
   setrlimit(RLIMIT_AS, &memory);
 #endif
