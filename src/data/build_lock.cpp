@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "data/cache_undo.h"
@@ -16,21 +18,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Waits for the lock; returns the system's error number or 0.
-int lock_file(const FileDescriptor& file, const fs::path& path, Log* log) {
-  if (::flock(file.number(), LOCK_EX | LOCK_NB) == 0) {
-    return 0;
-  }
-  if (errno == EWOULDBLOCK && log != nullptr) {
-    log->info("data",
-              fmt::format("waiting for another process that prepares path=\"{}\"", path.string()));
-  }
-  while (::flock(file.number(), LOCK_EX) != 0) {
-    if (errno != EINTR) {
-      return errno;
+// Waits for the lock. Asks again and again instead of sleeping in the kernel: a signal that asks
+// for a stop may go to any thread of the process, and then wakes no other.
+Status lock_file(const FileDescriptor& file, const fs::path& path, Log* log,
+                 const StopAsked& stop) {
+  constexpr std::chrono::milliseconds kPause(20);
+  bool told = log == nullptr;
+  while (::flock(file.number(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      return file_error("lock", path, errno);
     }
+    if (const Status stopped = stop_status(stop); !stopped) {
+      return stopped;
+    }
+    if (!std::exchange(told, true)) {
+      log->info("data", fmt::format("waiting for another process that prepares path=\"{}\"",
+                                    path.string()));
+    }
+    std::this_thread::sleep_for(kPause);
   }
-  return 0;
+  return {};
 }
 
 // Whoever held the lock before removed the file: the lock that was got is one of nothing.
@@ -43,7 +50,7 @@ bool still_has_name(const FileDescriptor& file, const fs::path& path) {
 
 }  // namespace
 
-Result<BuildLock> BuildLock::acquire(const fs::path& path, Log* log) {
+Result<BuildLock> BuildLock::acquire(const fs::path& path, Log* log, const StopAsked& stop) {
   const fs::path existing = existing_folder_above(path);
   for (;;) {
     if (const Status made = make_folder(fs::absolute(path).parent_path()); !made) {
@@ -56,8 +63,8 @@ Result<BuildLock> BuildLock::acquire(const fs::path& path, Log* log) {
       }
       return file_error("create", path, errno);
     }
-    if (const int error = lock_file(file, path, log); error != 0) {
-      return file_error("lock", path, error);
+    if (const Status locked = lock_file(file, path, log, stop); !locked) {
+      return locked.error();
     }
     if (still_has_name(file, path)) {
       return BuildLock(path, existing, std::move(file));

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "data/stop.h"
 #include "storage/file.h"
 
 namespace cadre::data {
@@ -14,8 +15,9 @@ namespace cadre::data {
 class BuildLock {
  public:
   // Locks the file `path`, which is made, and the folders above it. Waits while another process (or
-  // thread) holds it, and says so to `log` (nullptr: silently).
-  static Result<BuildLock> acquire(const std::filesystem::path& path, Log* log);
+  // thread) holds it, and says so to `log` (nullptr: silently), unless `stop` wants an end.
+  static Result<BuildLock> acquire(const std::filesystem::path& path, Log* log,
+                                   const StopAsked& stop);
 
   BuildLock(BuildLock&& other) noexcept = default;
   BuildLock& operator=(BuildLock&&) = delete;

@@ -12,6 +12,7 @@
 #include "data/cache_undo.h"
 #include "data/encoder.h"
 #include "data/loader.h"
+#include "data/stop.h"
 #include "device/thread_pool.h"
 #include "spec/data.h"
 
@@ -23,6 +24,7 @@ struct DatasetOptions {
   ThreadPool* pool = nullptr;  // tokenizes; nullptr: the calling thread alone
   Log* log = nullptr;          // says what is built, reused or thrown away; nullptr: silence
   CacheUndo* undo = nullptr;   // hears what is built; nullptr: it stays
+  StopAsked stop = {};         // ends the preparation
 };
 
 // One source on disk, for `cadre data prepare` and for a run's report.

@@ -261,8 +261,9 @@ Result<PreparedSource> prepare_source(const SourceSpec& spec, const PrepareOptio
   if (std::optional<PreparedSource> found = reuse()) {
     return std::move(*found);
   }
-  const auto lock = BuildLock::acquire(
-      options.cache_directory / (".lock-" + work.folder.filename().string()), options.dataset.log);
+  const auto lock =
+      BuildLock::acquire(options.cache_directory / (".lock-" + work.folder.filename().string()),
+                         options.dataset.log, options.dataset.stop);
   if (!lock) {
     return lock.error();
   }

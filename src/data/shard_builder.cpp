@@ -36,6 +36,9 @@ Status ShardBuilder::add(const CorpusFile& file) {
 }
 
 Status ShardBuilder::take(const CorpusFile& file, Piece&& piece) {
+  if (const Status stopped = stop_status(options_.dataset.stop); !stopped) {
+    return stopped;
+  }
   batch_bytes_ += bytes_of(piece);
   batch_.push_back({.piece = std::move(piece), .file = &file});
   const ThreadPool* pool = options_.dataset.pool;

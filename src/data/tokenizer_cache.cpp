@@ -57,8 +57,8 @@ Status train_into(const fs::path& folder, std::span<const SourceSpec> sources,
     options.log->info("data",
                       fmt::format("training the tokenizer vocab_size={}", options.vocab_size));
   }
-  const Result<std::unique_ptr<Tokenizer>> trained =
-      train_tokenizer(*text, {.vocab_size = options.vocab_size, .threads = options.threads});
+  const Result<std::unique_ptr<Tokenizer>> trained = train_tokenizer(
+      *text, {.vocab_size = options.vocab_size, .threads = options.threads, .stop = options.stop});
   if (!trained) {
     return trained.error();
   }
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Tokenizer>> trained_tokenizer(std::span<const SourceSpec>
     return found;
   }
   const Result<BuildLock> lock = BuildLock::acquire(
-      folder.parent_path() / (".lock-" + folder.filename().string()), options.log);
+      folder.parent_path() / (".lock-" + folder.filename().string()), options.log, options.stop);
   if (!lock) {
     return lock.error();
   }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "data/cache_undo.h"
+#include "data/stop.h"
 #include "data/tokenizer/tokenizer.h"
 #include "spec/data.h"
 
@@ -21,6 +22,7 @@ struct TrainedTokenizerOptions {
   int threads = 1;            // does not change the result
   Log* log = nullptr;         // nullptr: silence
   CacheUndo* undo = nullptr;  // hears what is built; nullptr: it stays
+  StopAsked stop = {};        // ends the training
 };
 
 // The cache has a folder tokenizer-KEY with tokenizer.json and tokenizer_config.json; the key is a

@@ -1,24 +1,30 @@
 #include "optim/loss_scale.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "base/check.h"
 
 namespace cadre::optim {
 
-Status LossScale::update(bool overflowed) {
+float LossScale::seed(int64_t tokens) const {
+  CADRE_CHECK(tokens > 0, tokens);
+  return static_cast<float>(value_ /
+                            static_cast<double>(std::bit_floor(static_cast<uint64_t>(tokens))));
+}
+
+bool LossScale::update(bool overflowed) {
   if (!overflowed) {
     if (++good_steps_ >= window_) {
       value_ = std::min(2.0 * value_, kCeiling);
       good_steps_ = 0;
     }
-    return {};
+    return true;
   }
   good_steps_ = 0;
-  if (value_ <= kFloor) {
-    return failure("the fp16 gradient overflows even with a loss scale of ", value_,
-                   "; the loss diverges, or precision: bf16 has the range that is missing");
-  }
+  const bool can_shrink = value_ > kFloor;
   value_ = std::max(value_ / 2.0, kFloor);
-  return {};
+  return can_shrink;
 }
 
 }  // namespace cadre::optim

@@ -1,11 +1,10 @@
-// LossScale: the factor that keeps small gradients of fp16 above its smallest number (Micikevicius
-// et al., 2018). Halved when a gradient overflows, doubled after enough steps without.
+// LossScale: the factor of the mean loss that keeps small gradients of fp16 above its smallest
+// number (Micikevicius et al., 2018). Halved when a gradient overflows, doubled after enough steps
+// without.
 
 #pragma once
 
 #include <cstdint>
-
-#include "base/result.h"
 
 namespace cadre::optim {
 
@@ -19,8 +18,12 @@ class LossScale {
   double value() const { return value_; }
   int64_t good_steps() const { return good_steps_; }  // since the scale last changed
 
-  // After a step. An overflow at the floor is an error: no scale can save such a gradient.
-  Status update(bool overflowed);
+  // The seed of the backward pass, whose loss is a sum: the value over `tokens`, those of the whole
+  // global batch, rounded to a power of two so that no bit of a gradient depends on it.
+  float seed(int64_t tokens) const;
+
+  // After a step. False: it overflowed at the floor, and no scale can save such a gradient.
+  [[nodiscard]] bool update(bool overflowed);
 
   void restore(double value, int64_t good_steps) {
     value_ = value;

@@ -150,7 +150,7 @@ constexpr Key kKeys[] = {
      "attention's probabilities.",
      "those of the model"},
     {"training.initial_loss_scale", schema::number_at_least(1),
-     training<&TrainingSpec::initial_loss_scale>, kReported, "fp16: the loss scale at the start."},
+     training<&TrainingSpec::initial_loss_scale>, kReported, "fp16: the factor of the mean loss at the start."},
     {"training.loss_scale_window", at_least(1), training<&TrainingSpec::loss_scale_window>,
      kReported, "fp16: steps without overflow before the scale doubles."},
     {"training.on_bad_step", choice(kBadSteps), training<&TrainingSpec::on_bad_step>, kReported,

@@ -45,11 +45,6 @@ OwnedTensor feed(Engine& engine, model::Stage::Cache& cache, std::span<const int
 // Candidates, the most likely first, cut to the k first and to the probability p.
 std::vector<int32_t> candidates(std::span<const float> logits, const GenerationOptions& options,
                                 std::vector<double>& probabilities) {
-  if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) {
-    throw StepError(
-        "generate: a logit is not finite; the model's weights are damaged, or too large for "
-        "the precision");
-  }
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto likelier = [&](int32_t a, int32_t b) {
@@ -83,6 +78,11 @@ std::vector<int32_t> candidates(std::span<const float> logits, const GenerationO
 
 int32_t choose_token(std::span<const float> logits, const GenerationOptions& options,
                      int64_t index) {
+  if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) {
+    throw StepError(
+        "generate: a logit is not finite; the model's weights are damaged, or too large for "
+        "the precision");
+  }
   if (options.temperature <= 0.0) {
     return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
   }

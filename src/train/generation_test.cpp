@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
+#include "base/step_error.h"
 #include "train/rehearsal.h"
 
 namespace cadre::train {
@@ -87,6 +89,16 @@ TEST(Generation, ChoosesAmongTheMostLikely) {
   for (int64_t index = 0; index < 200; ++index) {
     EXPECT_EQ(choose_token(logits, {.temperature = 1.0, .top_p = 0.6, .seed = 4}, index), 1);
     EXPECT_NE(choose_token(logits, {.temperature = 1.0, .top_p = 0.8, .seed = 4}, index), 3);
+  }
+}
+
+// The largest of numbers of which one is NaN depends on where the NaN is.
+TEST(Generation, RefusesLogitsThatAreNotFinite) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const std::vector<float> logits = {1.0f, bad, 2.0f};
+    EXPECT_THROW(choose_token(logits, {.temperature = 0.0}, 0), StepError);
+    EXPECT_THROW(choose_token(logits, {.temperature = 1.0}, 0), StepError);
   }
 }
 

@@ -42,7 +42,8 @@ Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const RunSpec& spec, int
                                     .cache_directory = spec.data.cache_directory,
                                     .threads = threads,
                                     .log = options.log,
-                                    .undo = undo});
+                                    .undo = undo,
+                                    .stop = options.stop});
   }
   if (spec.tokenizer) {
     return data::Tokenizer::load(spec.tokenizer->from);
@@ -86,8 +87,12 @@ Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& o
                                             .vocab_size = setup.model.vocab_size,
                                             .pool = &pool,
                                             .log = options.log,
-                                            .undo = setup.cache_undo.get()});
+                                            .undo = setup.cache_undo.get(),
+                                            .stop = options.stop});
   if (!dataset) {
+    if (options.stop && options.stop()) {
+      setup.cache_undo->keep();  // the same command goes on from here
+    }
     return dataset.error();
   }
   setup.dataset = std::move(*dataset);

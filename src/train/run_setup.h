@@ -32,6 +32,7 @@ struct RunSetup {
   // Ends with the setup: call keep() once the run is certain to start.
   std::unique_ptr<data::CacheUndo> cache_undo;
 
+  int64_t tokens_per_step() const { return samples_per_step() * spec.data.sequence_length; }
   int64_t samples_per_step() const {
     return spec.training.micro_batch_size * spec.training.gradient_accumulation_steps;
   }
@@ -41,6 +42,8 @@ struct SetupOptions {
   // A tokenizer.json that an earlier start of this run has trained; used if it is there.
   std::filesystem::path trained_tokenizer = {};
   Log* log = nullptr;  // outlives the call
+  // Ends the preparation of the data with an error; what was complete stays in the cache.
+  data::StopAsked stop = {};
 };
 
 Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options);

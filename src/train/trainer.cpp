@@ -281,6 +281,12 @@ Result<bool> Run::settle_bad_step(const StepInput& input, const StepResult& resu
     what = fmt::format("the {} is not finite, first in {}",
                        std::isfinite(result.loss) ? "gradient" : "loss",
                        engine_->first_not_finite(input, fill));
+    if (loss_scale_ && std::isfinite(result.loss)) {
+      what += fmt::format(
+          ", though the loss scale of fp16 is down to {}: precision: bf16 has the "
+          "range that is missing",
+          loss_scale_->value());
+    }
   }
   const std::string message = fmt::format("step {}: {} ({})", state_.step + 1, what, samples());
   ++state_.bad_steps;
@@ -304,7 +310,7 @@ Status Run::one_step() {
   const StepInput input{
       .step = state_.step,
       .learning_rate = optim::learning_rate_at(training.schedule, state_.step, setup_.total_steps),
-      .loss_scale = loss_scale_ ? static_cast<float>(loss_scale_->value()) : 1.0f};
+      .loss_scale = loss_scale_ ? loss_scale_->seed(setup_.tokens_per_step()) : 1.0f};
   const FillBatch fill_batch = fill();
   StepResult result = engine_->accumulate(input, fill_batch, training.gradient_accumulation_steps);
   bool bad = !result.finite || is_spike(result.loss);
@@ -317,10 +323,7 @@ Status Run::one_step() {
     skipped = bad;
     if (loss_scale_ && std::isfinite(result.loss)) {
       // An overflow of a scaled gradient is expected now and then; a scale at its floor is not.
-      if (Status status = loss_scale_->update(!result.finite); !status) {
-        return status;
-      }
-      bad = false;
+      bad = !loss_scale_->update(!result.finite);
     }
   }
   if (bad) {
@@ -334,7 +337,7 @@ Status Run::one_step() {
   }
   ++state_.step;
   state_.samples += setup_.samples_per_step();
-  const int64_t tokens = setup_.samples_per_step() * setup_.spec.data.sequence_length;
+  const int64_t tokens = setup_.tokens_per_step();
   state_.tokens += tokens;
   log_.set_step(state_.step);
 
@@ -450,7 +453,6 @@ Status Run::finish() {
 }
 
 Result<RunEnd> Run::train() {
-  const StopSignals signals;
   const int64_t every = setup_.spec.checkpoint.every;
   log_.set_step(state_.step);
   while (state_.step < setup_.total_steps) {
@@ -550,6 +552,7 @@ Status check_resume(const CheckpointInfo& checkpoint, const RunSpec& now, Log& l
 }  // namespace
 
 Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options) {
+  const StopSignals signals;
   Log log({.stream = stderr});
   Result<RunFolder> folder = RunFolder::find(loaded.run.output);
   if (!folder) {
@@ -569,7 +572,13 @@ Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options) {
   }
   const fs::path tokenizer =
       checkpoint->has_value() ? (*checkpoint)->path / "tokenizer.json" : fs::path();
-  Result<RunSetup> setup = set_up_run(loaded, {.trained_tokenizer = tokenizer, .log = &log});
+  const auto stop = [] { return StopSignals::received() != 0; };
+  Result<RunSetup> setup =
+      set_up_run(loaded, {.trained_tokenizer = tokenizer, .log = &log, .stop = stop});
+  if (!setup && stop()) {
+    log.info("train", "stopped on request; the same command continues");
+    return RunEnd::kStopped;
+  }
   if (!setup) {
     return setup.error();
   }

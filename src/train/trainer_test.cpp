@@ -233,11 +233,37 @@ TEST_F(TrainerTest, StopsWithTheStepAndTheTensorWhereALossIsNotFinite) {
   EXPECT_NE(end.error().message.find("samples "), std::string::npos);
 }
 
+// The scale is of the mean loss, so the first step already counts; what is reported is without it.
 TEST_F(TrainerTest, TrainsInFp16WithALossScale) {
   ASSERT_EQ(run(configuration("a", "  steps: 12\n  precision: fp16\n")), 0);
+  ASSERT_EQ(run(configuration("exact", "  steps: 12\n  precision: fp32\n")), 0);
   const std::vector<Json> lines = metrics("a");
-  EXPECT_LT(lines.back()["loss"].get<double>(), lines.front()["loss"].get<double>());
-  EXPECT_GE(lines.back()["loss_scale"].get<double>(), 1.0);
+  const std::vector<Json> exact = metrics("exact");
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_FALSE(lines[i].contains("skipped")) << lines[i];
+    EXPECT_EQ(lines[i]["loss_scale"], 65536.0);
+    const double norm = exact[i]["grad_norm"];
+    EXPECT_NEAR(lines[i]["grad_norm"].get<double>(), norm, 2e-2 * norm) << lines[i];
+    EXPECT_NEAR(lines[i]["loss"].get<double>(), exact[i]["loss"].get<double>(), 1e-2) << lines[i];
+  }
+}
+
+TEST_F(TrainerTest, HalvesAScaleThatOverflowsAndStopsAtTheFloor) {
+  // The z-loss puts 2 z lse p / 32 into each logit's gradient: above 65504 whatever the scale.
+  const LoadedRun loaded = configuration(
+      "a", "  steps: 12\n  precision: fp16\n  initial_loss_scale: 4\n  z_loss: 1e9\n");
+  const Result<RunEnd> end = train_run(loaded, {.log_json = true});
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().kind, ErrorKind::kFailure);
+  for (const char* part : {"step 3: the gradient is not finite, first in ", "loss scale of fp16",
+                           "samples 6 to 8", "bf16"}) {
+    EXPECT_NE(end.error().message.find(part), std::string::npos) << end.error().message;
+  }
+  const std::vector<Json> lines = metrics("a");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["loss_scale"], 2.0);
+  EXPECT_EQ(lines[1]["loss_scale"], 1.0);
+  EXPECT_TRUE(lines[1]["skipped"].get<bool>());
 }
 
 TEST_F(TrainerTest, TrainsWithEveryOptimizer) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -61,6 +62,34 @@ class TrainingTest(support.ProgramTest):
 
     def test_a_closed_terminal_saves_and_the_same_command_continues(self):
         self.stops_and_continues(signal.SIGHUP)
+
+    def test_a_stop_is_heard_while_the_tokenizer_is_trained(self):
+        words = random.Random(5)
+        self.put("text.txt", " ".join("".join(words.choices("abcdefghijklmnop", k=9))
+                                      for _ in range(300000)))
+        model = {key: value for key, value in support.MODEL_CONFIG.items() if key != "vocab_size"}
+        self.put_config(model=model, tokenizer={"train": {"vocab_size": 60000}},
+                        data={"sources": [{"paths": ["text.txt"]}]})
+        before = support.state_of(self.path("."))
+        process = self.start_program("train", "run.yaml", "--output", "runs/run")
+        self.wait_for(lambda: b"training the tokenizer" in self.read("err"), "training", process)
+        asked = time.monotonic()
+        self.assertEqual(self.stop(process, signal.SIGTERM), 75)
+        self.assertLess(time.monotonic() - asked, 5)  # the whole training takes longer
+        self.assertIn(b"the same command continues", self.read("err"))
+        after = support.state_of(self.path("."))
+        self.assertEqual([name for name in after if name not in before and name not in
+                          ("err", "out")], [])
+
+    def test_a_stop_is_heard_while_data_are_prepared(self):
+        self.put_tokens("tokens.json", sequences=200000)
+        process = self.start_long_run()
+        self.wait_for(lambda: b"preparing source" in self.read("err"), "preparation", process)
+        self.assertEqual(self.stop(process, signal.SIGINT), 75)
+        self.assertFalse([name for name in os.listdir(self.path(".")) if "tmp" in name])
+        process = self.start_program("train", "run.yaml", "--output", "runs/run")
+        self.wait_for(self.has_steps, "five steps", process)
+        self.assertEqual(self.stop(process, signal.SIGINT), 75)
 
     def test_a_reader_that_goes_away_stops_the_run_with_a_checkpoint(self):
         self.put_config(training={"steps": 1000000})

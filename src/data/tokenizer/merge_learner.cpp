@@ -113,9 +113,10 @@ class Learner {
     queue_grown_pairs();
   }
 
-  std::vector<Merge> run(int64_t tokens_max, int64_t count_min) {
+  std::vector<Merge> run(int64_t tokens_max, int64_t count_min, const StopAsked& stop) {
     std::vector<Merge> merges;
-    while (static_cast<int64_t>(tokens_.size()) < tokens_max && !queue_.empty()) {
+    while (static_cast<int64_t>(tokens_.size()) < tokens_max && !queue_.empty() &&
+           stop_status(stop).ok()) {
       const Candidate best = queue_.top();
       queue_.pop();
       const int64_t count = pairs_[best.pair].count;
@@ -226,8 +227,8 @@ class Learner {
 }  // namespace
 
 std::vector<Merge> learn_merges(const std::vector<CountedWord>& words, int64_t tokens_max,
-                                int64_t count_min) {
-  return Learner(words).run(tokens_max, count_min);
+                                int64_t count_min, const StopAsked& stop) {
+  return Learner(words).run(tokens_max, count_min, stop);
 }
 
 }  // namespace cadre::data

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/stop.h"
 #include "data/tokenizer/tokenizer_file.h"
 
 namespace cadre::data {
@@ -21,6 +22,6 @@ struct CountedWord {
 // which is there already becomes that one. Occurrences may overlap when they are counted: "aaa" has
 // the pair "aa" twice. The order of the words makes no difference.
 std::vector<Merge> learn_merges(const std::vector<CountedWord>& words, int64_t tokens_max,
-                                int64_t count_min);
+                                int64_t count_min, const StopAsked& stop = {});
 
 }  // namespace cadre::data

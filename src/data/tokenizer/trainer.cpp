@@ -84,8 +84,9 @@ Status check(const TrainerOptions& options) {
 // Counts the words of all texts. Sums do not depend on which thread took which text.
 class WordCounter {
  public:
-  WordCounter(const TextSource& source, const Splitter& splitter, const AddedTokenMatcher& specials)
-      : source_(source), splitter_(splitter), specials_(specials) {}
+  WordCounter(const TextSource& source, const Splitter& splitter, const AddedTokenMatcher& specials,
+              const StopAsked& stop)
+      : source_(source), splitter_(splitter), specials_(specials), stop_(stop) {}
 
   Result<std::vector<CountedWord>> run(int threads) {
     {
@@ -115,7 +116,8 @@ class WordCounter {
     if (at_end_) {
       return false;
     }
-    const Result<bool> more = source_(chunk);
+    const Status stopped = stop_status(stop_);
+    const Result<bool> more = stopped ? source_(chunk) : Result<bool>(stopped.error());
     if (!more) {
       error_ = more.error();
     }
@@ -166,6 +168,7 @@ class WordCounter {
   const TextSource& source_;
   const Splitter& splitter_;
   const AddedTokenMatcher& specials_;
+  const StopAsked& stop_;
   std::mutex mutex_;  // of everything below
   bool at_end_ = false;
   std::optional<Error> error_;
@@ -239,14 +242,18 @@ Result<std::unique_ptr<Tokenizer>> train_tokenizer(const TextSource& source,
       PreTokenizer::parse(pre_tokenizer_of(options.pre_tokenization));
   CADRE_CHECK(pre_tokenizer.ok() && pre_tokenizer->steps.size() == 1,
               "the trainer's pre-tokenizer");
-  WordCounter counter(source, *pre_tokenizer->steps[0].splitter, matcher);
+  WordCounter counter(source, *pre_tokenizer->steps[0].splitter, matcher, options.stop);
   const Result<std::vector<CountedWord>> words = counter.run(options.threads);
   if (!words) {
     return words.error();
   }
   const int64_t tokens_max =
       options.vocab_size - static_cast<int64_t>(options.special_tokens.size());
-  const std::vector<Merge> merges = learn_merges(*words, tokens_max, options.min_frequency);
+  const std::vector<Merge> merges =
+      learn_merges(*words, tokens_max, options.min_frequency, options.stop);
+  if (const Status stopped = stop_status(options.stop); !stopped) {
+    return stopped.error();
+  }
   return Tokenizer::create(file_of(merges, std::move(specials), options));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "data/stop.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace cadre::data {
@@ -25,6 +26,7 @@ struct TrainerOptions {
   std::string bos_token = {};               // one of them, or empty; put before every text
   int64_t min_frequency = 2;                // rarer pairs are not merged
   int threads = 1;                          // does not change the result
+  StopAsked stop = {};                      // ends the training
 };
 
 // Puts the next text into `chunk` and returns true, or false after the last. No word crosses the
