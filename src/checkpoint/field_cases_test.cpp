@@ -67,7 +67,7 @@ TEST(FieldCases, C1_ASaveKilledInTheMiddleOfAFileIsPassedOver) {
   // The system kills the writer at the byte where a file reaches the limit: in the configuration,
   // in the weights, in the optimizer's state.
   const SmallModel small("2");
-  for (const rlim_t limit : {0, 10, 3000, 9000, 20000}) {
+  for (const rlim_t limit : {0u, 10u, 3000u, 9000u, 20000u}) {
     const pid_t child = in_child([&] {
       const rlimit size = {.rlim_cur = limit, .rlim_max = RLIM_INFINITY};
       setrlimit(RLIMIT_FSIZE, &size);

@@ -55,11 +55,12 @@ class CheckpointReader {
   // type that has no DType is named in one message.
   Status load(std::span<const WantedTensor> wanted, const LoadOptions& options = {}) const;
 
+  // Whether load() would; destinations may be empty.
+  Status check(std::span<const WantedTensor> wanted, const LoadOptions& options = {}) const;
+
  private:
   CheckpointReader(std::filesystem::path folder, std::vector<SafetensorsFile> files,
                    std::vector<AvailableTensor> tensors);
-  Status check(std::span<const WantedTensor> wanted, const LoadOptions& options) const;
-
   std::filesystem::path folder_;
   std::vector<SafetensorsFile> files_;
   std::vector<AvailableTensor> tensors_;

@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "spec/read.h"
 #include "telemetry/trace_file.h"
+#include "train/limits.h"
 #include "train/run_setup.h"
 
 namespace cadre {
@@ -142,6 +143,9 @@ int run_train(const Flags& flags) {
   if (!spec) {
     return report(spec.error());
   }
+  if (Status status = train::check_extent(*spec); !status) {
+    return report(status.error());
+  }
   const int threads = train::thread_count(flags.threads);
   const train::BenchResult result = train::bench_training(*spec, {.threads = threads,
                                                                   .steps_min = flags.steps,
@@ -181,7 +185,8 @@ void add_bench_command(CLI::App& app, int& exit_code) {
                       "false, true, selective or full");
   command->add_option("--set", flags->set, "a key of training: training.optimizer=lion")
       ->allow_extra_args(false);
-  command->add_option("--threads", flags->threads, "0: one per processor");
+  command->add_option("--threads", flags->threads, "0: one per processor")
+      ->check(CLI::Range(0, kThreadsMax));
   command->add_option("--steps", flags->steps, "timed steps, at least");
   command->add_option("--seconds", flags->seconds, "of timed steps, at least");
   command->add_option("--trace", flags->trace, "write a Chrome trace of one step");

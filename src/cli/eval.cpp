@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -88,18 +89,32 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   if (!tokenizer) {
     return tokenizer.error();
   }
-  const DataSpec data = data_spec(flags, *model);
+  DataSpec data = data_spec(flags, *model);
   const int threads = train::thread_count(flags.threads);
   ThreadPool pool(threads);
   data::CacheUndo undo(data.cache_directory);
-  Result<std::unique_ptr<data::Dataset>> dataset =
-      data::Dataset::open(data, {.encoder = train::encoder_of(tokenizer->get()),
-                                 .vocab_size = model->vocab_size,
-                                 .pool = &pool,
-                                 .log = &log,
-                                 .undo = &undo});
+  const auto open = [&] {
+    return data::Dataset::open(data, {.encoder = train::encoder_of(tokenizer->get()),
+                                      .vocab_size = model->vocab_size,
+                                      .pool = &pool,
+                                      .log = &log,
+                                      .undo = &undo});
+  };
+  Result<std::unique_ptr<data::Dataset>> dataset = open();
   if (!dataset) {
     return dataset.error();
+  }
+  // A sequence that is longer than all data would be padding, whose attention costs its square.
+  int64_t tokens = 0;
+  for (const data::SourceReport& report : (*dataset)->reports()) {
+    tokens += report.tokens;
+  }
+  if (data.sequence_length > std::max<int64_t>(2, tokens)) {
+    data.sequence_length = std::max<int64_t>(2, tokens);
+    dataset = open();
+    if (!dataset) {
+      return dataset.error();
+    }
   }
   const std::unique_ptr<data::SampleStream> stream = (*dataset)->validation();
   if (stream == nullptr) {
@@ -160,11 +175,14 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   command->add_option("--data", flags->data, "files, folders or globs")->required();
   command->add_option("--field", flags->field, "of JSONL objects");
   command->add_option("--tokenizer", flags->tokenizer, "if not the model's own");
-  command->add_option("--seq", flags->sequence_length, "tokens of a sequence");
-  command->add_option("--batch-size", flags->batch_size, "sequences at a time");
+  command->add_option("--seq", flags->sequence_length, "tokens of a sequence")
+      ->check(CLI::Range(int64_t{0}, kExtentMax));
+  command->add_option("--batch-size", flags->batch_size, "sequences at a time")
+      ->check(CLI::Range(int64_t{1}, kExtentMax));
   command->add_flag("--documents", flags->documents, "attention does not cross documents");
   command->add_option("--precision", flags->precision, "fp32, bf16 or fp16");
-  command->add_option("--threads", flags->threads, "0: one per processor");
+  command->add_option("--threads", flags->threads, "0: one per processor")
+      ->check(CLI::Range(0, kThreadsMax));
   command->add_flag("--json", flags->json, "print JSON");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -107,13 +107,15 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->required();
   command->add_option("--prompt", flags->prompt, "the text to continue");
   command->add_option("--tokenizer", flags->tokenizer, "if not the model's own");
-  command->add_option("--max-tokens", flags->options.tokens, "new tokens at most");
+  command->add_option("--max-tokens", flags->options.tokens, "new tokens at most")
+      ->check(CLI::Range(int64_t{0}, kExtentMax));
   command->add_option("--temperature", flags->options.temperature, "0: the most likely token");
   command->add_option("--top-k", flags->options.top_k, "only the k most likely; 0: all");
   command->add_option("--top-p", flags->options.top_p, "only the most likely that reach p");
   command->add_option("--seed", flags->options.seed, "of the random choice");
   command->add_option("--precision", flags->precision, "fp32, bf16 or fp16");
-  command->add_option("--threads", flags->threads, "0: one per processor");
+  command->add_option("--threads", flags->threads, "0: one per processor")
+      ->check(CLI::Range(0, kThreadsMax));
   command->callback([flags, &exit_code] {
     const Status status = run_generate(*flags);
     exit_code = status.ok() ? 0 : report(status.error());

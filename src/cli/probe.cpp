@@ -121,7 +121,8 @@ void add_probe_command(CLI::App& app, int& exit_code) {
   command->add_option("--positions", flags->positions, "of sequence 0: 0,1,-1")->delimiter(',');
   command->add_flag("--gradients", flags->gradients, "of every parameter");
   command->add_option("--precision", flags->precision, "fp32, bf16 or fp16");
-  command->add_option("--threads", flags->threads, "0: one per processor");
+  command->add_option("--threads", flags->threads, "0: one per processor")
+      ->check(CLI::Range(0, kThreadsMax));
   command->add_flag("--json", flags->json, "print JSON");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -99,8 +99,8 @@ Split split_documents(std::span<const std::span<const TokenShard>> sources,
     }
   }
   std::ranges::sort(cuts, {}, &DocumentCut::hash);
-  const auto equal = std::ranges::unique(cuts);  // the same content was cut at the same place
-  cuts.erase(equal.begin(), equal.end());
+  // The same content was cut at the same place.
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   split.validation.cuts = cuts;
   return split;
 }

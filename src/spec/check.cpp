@@ -29,6 +29,21 @@ class Combinations {
     }
   }
 
+  // Where the product of three sizes is formed, it fits.
+  void check_tokens_of_step() {
+    const TrainingSpec& training = draft_.run.training;
+    constexpr double kTokensMax = 9007199254740992.0;  // 2^53
+    const double tokens = static_cast<double>(training.micro_batch_size) *
+                          static_cast<double>(training.gradient_accumulation_steps) *
+                          static_cast<double>(draft_.run.data.sequence_length);
+    if (tokens > kTokensMax) {
+      problem("training.micro_batch_size",
+              concat(training.micro_batch_size, " sequences of ", draft_.run.data.sequence_length,
+                     " tokens, ", training.gradient_accumulation_steps, " times, are ", tokens,
+                     " tokens of one step; allowed: at most ", kTokensMax));
+    }
+  }
+
   void check_recompute() {
     const Statement* granularity =
         statements_.find("training.activation_checkpointing_granularity");
@@ -239,6 +254,7 @@ void check_combinations(const Draft& draft, const Statements& statements, ReadCo
   combinations.check_model_shape();
   combinations.check_tokenizer();
   combinations.check_alternatives();
+  combinations.check_tokens_of_step();
   combinations.check_recompute();
   combinations.check_schedule();
   combinations.check_optimizer();

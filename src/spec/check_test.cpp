@@ -47,6 +47,19 @@ TEST(Combinations, AtMostOneWayToSayWarmUpAndDecay) {
       "together at most 1");
 }
 
+TEST(Combinations, TheTokensOfAStepCanBeCounted) {
+  const std::string_view large = "data: {sequence_length: 1048576}\n";
+  EXPECT_EQ(refusal(with_training("  micro_batch_size: 4\n"
+                                  "  gradient_accumulation_steps: 2147483647\n") +
+                    std::string(large)),
+            "");  // just below 2^53
+  EXPECT_EQ(refusal(with_training("  micro_batch_size: 5\n"
+                                  "  gradient_accumulation_steps: 2147483647\n") +
+                    std::string(large)),
+            "run.yaml:4:21: training.micro_batch_size: 5 sequences of 1048576 tokens, 2147483647 "
+            "times, are 1.1259e+16 tokens of one step; allowed: at most 9.0072e+15");
+}
+
 TEST(Combinations, TheModelComesFromSomewhere) {
   EXPECT_EQ(
       refusal("training: {steps: 1}\n"),

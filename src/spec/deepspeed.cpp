@@ -223,9 +223,13 @@ class Merger {
     const Statement* accumulation = statements_.find(kAccumulation);
     const int64_t micro_size = micro != nullptr ? micro->value.get<int64_t>() : 0;
     const int64_t steps = accumulation != nullptr ? accumulation->value.get<int64_t>() : 0;
-    const int64_t divisor = std::max<int64_t>(1, micro_size) * std::max<int64_t>(1, steps);
+    const int64_t micro_least = std::max<int64_t>(1, micro_size);
+    const int64_t steps_least = std::max<int64_t>(1, steps);
+    const bool too_small =
+        micro_least > batch / steps_least;  // asked first: the product may overflow
+    const int64_t divisor = too_small ? 1 : micro_least * steps_least;
     const bool both = micro != nullptr && accumulation != nullptr;
-    if (batch % divisor != 0 || (both && batch != divisor)) {
+    if (too_small || batch % divisor != 0 || (both && batch != divisor)) {
       problem(path, concat("found ", batch, ", which is not ", micro_said(micro, kMicro), " times ",
                            micro_said(accumulation, kAccumulation), " times 1 replica"));
       return;

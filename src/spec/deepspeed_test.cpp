@@ -182,6 +182,13 @@ TEST(DeepSpeed, TheWholeBatchIsTheProduct) {
   EXPECT_EQ(refusal(R"({"train_batch_size": 12})", "  micro_batch_size: 5\n"),
             "ds.json:1:22: train_batch_size: found 12, which is not training.micro_batch_size: 5 "
             "(run.yaml:4:21) times training.gradient_accumulation_steps times 1 replica");
+  EXPECT_EQ(refusal(R"({"train_batch_size": 6, "gradient_accumulation_steps": 2147483647})",
+                    "  micro_batch_size: 2147483647\n"),
+            "ds.json:1:22: train_batch_size: found 6, which is not training.micro_batch_size: "
+            "2147483647 (run.yaml:4:21) times gradient_accumulation_steps: 2147483647 "
+            "(ds.json:1:56) times 1 replica\n"
+            "run.yaml:4:21: training.micro_batch_size: 2147483647 sequences of 256 tokens, "
+            "2147483647 times, are 1.18059e+21 tokens of one step; allowed: at most 9.0072e+15");
 }
 
 TEST(DeepSpeed, AContradictionNamesBothPlaces) {

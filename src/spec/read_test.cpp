@@ -134,25 +134,26 @@ TEST(ReadRun, NamesWhatWasFoundAndWhatIsAllowed) {
   const auto refused = [](std::string_view lines) { return refusal(with_training(lines)); };
   EXPECT_EQ(refused("  micro_batch_size: many\n"),
             "run.yaml:4:21: training.micro_batch_size: found many; allowed: a whole number, at "
-            "least 1");
+            "least 1 and at most 2147483647");
   EXPECT_EQ(refused("  micro_batch_size: 1.5\n"),
             "run.yaml:4:21: training.micro_batch_size: found 1.5, which is not whole; allowed: a "
-            "whole number, at least 1");
+            "whole number, at least 1 and at most 2147483647");
   EXPECT_EQ(refused("  micro_batch_size: 010\n"),
             "run.yaml:4:21: training.micro_batch_size: found 010, with a leading zero, which some "
-            "readers take for octal; write it without; allowed: a whole number, at least 1");
+            "readers take for octal; write it without; allowed: a whole number, at least 1 and at "
+            "most 2147483647");
   EXPECT_EQ(refused("  micro_batch_size: \"8\"\n"),
             "run.yaml:4:21: training.micro_batch_size: found \"8\", a text; remove the quotes; "
-            "allowed: a whole number, at least 1");
+            "allowed: a whole number, at least 1 and at most 2147483647");
   EXPECT_EQ(refused("  micro_batch_size: [8]\n"),
             "run.yaml:4:21: training.micro_batch_size: found a list; allowed: a whole number, at "
-            "least 1");
+            "least 1 and at most 2147483647");
   EXPECT_EQ(refused("  micro_batch_size: {a: 1}\n"),
             "run.yaml:4:21: training.micro_batch_size: found a map; allowed: a whole number, at "
-            "least 1");
+            "least 1 and at most 2147483647");
   EXPECT_EQ(refused("  micro_batch_size:\n"),
             "run.yaml:4:3: training.micro_batch_size: found nothing; allowed: a whole number, at "
-            "least 1");
+            "least 1 and at most 2147483647");
   EXPECT_EQ(
       refused("  gradient_checkpointing: yes\n"),
       "run.yaml:4:27: training.gradient_checkpointing: found yes, a boolean only of YAML 1.1; "
@@ -173,7 +174,8 @@ TEST(ReadRun, NamesWhatWasFoundAndWhatIsAllowed) {
   EXPECT_EQ(refusal("- a\n"),
             "run.yaml:1:1: a configuration is a map of keys; found something else");
   EXPECT_EQ(refusal(with_training("") + "threads: some\n"),
-            "run.yaml:4:10: threads: found some; allowed: auto or a whole number, at least 1");
+            "run.yaml:4:10: threads: found some; allowed: auto or a whole number, at least 1 and "
+            "at most 1024");
   EXPECT_EQ(refusal(with_training("") + "data: {sources: [{paths: ''}]}\n"),
             "run.yaml:4:26: data.sources[0].paths: found \"\"; allowed: a path");
 }

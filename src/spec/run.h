@@ -46,6 +46,9 @@ struct SampleSpec {
   bool operator==(const SampleSpec&) const = default;
 };
 
+constexpr int kThreadsMax = 1024;           // of one process
+constexpr int64_t kExtentMax = 2147483647;  // of a tensor in one dimension
+
 struct RunSpec {
   std::string name = {};    // empty only before a configuration is resolved; so is `output`
   std::string output = {};  // the run's folder

@@ -163,8 +163,15 @@ constexpr Allowed texts() {
 constexpr Allowed seed() {
   return {.type = KeyType::kSeed, .minimum = 0};
 }
+// Counts of steps and the like: more than any run has, and sums of a few still fit.
+constexpr double kCountMax = 1e15;
 constexpr Allowed at_least(double minimum) {
-  return {.type = KeyType::kInteger, .minimum = minimum};
+  return {.type = KeyType::kInteger, .minimum = minimum, .maximum = kCountMax};
+}
+// A size of a tensor: what 32 bits index.
+constexpr Allowed extent(double minimum) {
+  return {
+      .type = KeyType::kInteger, .minimum = minimum, .maximum = static_cast<double>(kExtentMax)};
 }
 constexpr Allowed whole(double minimum, double maximum) {
   return {.type = KeyType::kInteger, .minimum = minimum, .maximum = maximum};

@@ -9,6 +9,7 @@ namespace {
 using schema::at_least;
 using schema::below_one;
 using schema::boolean;
+using schema::extent;
 using schema::positive;
 using schema::text;
 using schema::texts;
@@ -43,16 +44,16 @@ constexpr Key kKeys[] = {
            "The family: `llama`, `mistral`, `qwen2`, `qwen3`, `gpt2`, …"),
     config("model.architectures", texts(),
            "The class of the model in transformers; the family goes by it before `model_type`."),
-    config("model.vocab_size", at_least(1),
+    config("model.vocab_size", extent(1),
            "Rows of the embedding; that of the tokenizer if it is trained."),
-    config("model.hidden_size", at_least(1), "Width of the residual stream."),
-    config("model.intermediate_size", at_least(1), "Width of the MLP."),
-    config("model.num_hidden_layers", at_least(1), "Blocks."),
-    config("model.num_attention_heads", at_least(1), "Heads of the queries."),
-    config("model.num_key_value_heads", at_least(1),
+    config("model.hidden_size", extent(1), "Width of the residual stream."),
+    config("model.intermediate_size", extent(1), "Width of the MLP."),
+    config("model.num_hidden_layers", schema::whole(1, 100000), "Blocks."),
+    config("model.num_attention_heads", extent(1), "Heads of the queries."),
+    config("model.num_key_value_heads", extent(1),
            "Heads of keys and values; divides `num_attention_heads`."),
-    config("model.head_dim", at_least(1), "Width of a head."),
-    config("model.max_position_embeddings", at_least(1), "The longest sequence it is made for."),
+    config("model.head_dim", extent(1), "Width of a head."),
+    config("model.max_position_embeddings", extent(1), "The longest sequence it is made for."),
     config("model.hidden_act", text(), "Activation of the MLP."),
     config("model.rms_norm_eps", positive(), "Added to the mean square in RMSNorm."),
     config("model.tie_word_embeddings", boolean(), "The head is the embedding, transposed."),
@@ -103,13 +104,13 @@ constexpr Key kKeys[] = {
     config("model.rope_parameters.mscale", positive(), "yarn"),
     config("model.rope_parameters.mscale_all_dim", positive(), "yarn"),
 
-    config("model.n_embd", at_least(1), "GPT-2: width of the residual stream."),
-    config("model.n_inner", at_least(1),
+    config("model.n_embd", extent(1), "GPT-2: width of the residual stream."),
+    config("model.n_inner", extent(1),
            "GPT-2: width of the MLP; four times `n_embd` if not given."),
-    config("model.n_layer", at_least(1), "GPT-2: blocks."),
-    config("model.n_head", at_least(1), "GPT-2: heads; divides `n_embd`."),
-    config("model.n_positions", at_least(1), "GPT-2: learned positions, so the longest sequence."),
-    config("model.n_ctx", at_least(1), "GPT-2: the older name of `n_positions`."),
+    config("model.n_layer", schema::whole(1, 100000), "GPT-2: blocks."),
+    config("model.n_head", extent(1), "GPT-2: heads; divides `n_embd`."),
+    config("model.n_positions", extent(1), "GPT-2: learned positions, so the longest sequence."),
+    config("model.n_ctx", extent(1), "GPT-2: the older name of `n_positions`."),
     config("model.activation_function", text(), "GPT-2: `gelu_new`."),
     config("model.layer_norm_epsilon", positive(), "GPT-2: added to the variance in LayerNorm."),
     config("model.embd_pdrop", below_one(),

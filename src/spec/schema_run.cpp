@@ -9,6 +9,7 @@ using namespace std::string_view_literals;
 using schema::at_least;
 using schema::boolean;
 using schema::choice;
+using schema::extent;
 using schema::field;
 using schema::positive;
 using schema::text;
@@ -17,7 +18,10 @@ using schema::texts;
 constexpr Allowed kInputPath = {.type = KeyType::kInputPath};
 constexpr Allowed kInputPaths = {.type = KeyType::kInputPaths};
 constexpr Allowed kOutputPath = {.type = KeyType::kOutputPath};
-constexpr Allowed kCountOrAuto = {.type = KeyType::kIntegerOrAuto, .minimum = 1};
+constexpr Allowed kThreads = {
+    .type = KeyType::kIntegerOrAuto, .minimum = 1, .maximum = kThreadsMax};
+constexpr Allowed kRanksOrAuto = {
+    .type = KeyType::kIntegerOrAuto, .minimum = 1, .maximum = 1 << 24};
 
 template <auto... Members>
 constexpr auto run = field<&Draft::run, Members...>;
@@ -69,7 +73,7 @@ constexpr Key kKeys[] = {
     {"output", kOutputPath, run<&RunSpec::output>, kFree,
      "The run's folder: metrics, checkpoints, logs and the resolved configuration.",
      "`runs/` and the name"},
-    {"threads", kCountOrAuto, run<&RunSpec::threads>, kReported,
+    {"threads", kThreads, run<&RunSpec::threads>, kReported,
      "Threads that compute; `auto` is one per processor. The results do not depend on it."},
 
     {"tokenizer.from", kInputPath, field<&Draft::tokenizer, &TokenizerSource::from>, kSame,
@@ -86,7 +90,7 @@ constexpr Key kKeys[] = {
      "Share of the documents of `sources` that is held out if `validation` is not given. Where "
      "there is one document only (a text file is one), or where a source would be left without "
      "enough to train on, its last part is held out instead, from the end of a line on."},
-    {"data.sequence_length", at_least(2), data<&DataSpec::sequence_length>, kSame,
+    {"data.sequence_length", extent(2), data<&DataSpec::sequence_length>, kSame,
      "Tokens of one sequence."},
     {"data.packing", choice(kPackings), data<&DataSpec::packing>, kSame,
      "`concat` cuts a plain stream; with `document` attention and positions do not cross the start "
@@ -105,30 +109,32 @@ constexpr Key kKeys[] = {
     {"checkpoint.save_optimizer", boolean(), checkpoint<&CheckpointSpec::save_optimizer>, kReported,
      "Without it a checkpoint is only the model, and the run cannot be continued from it."},
 
-    {"parallel.data_parallel_size", kCountOrAuto, parallel<&ParallelSpec::data_parallel_size>,
+    {"parallel.data_parallel_size", kRanksOrAuto, parallel<&ParallelSpec::data_parallel_size>,
      kReported,
      "Replicas that see different data; `auto` is whatever number of processes the others leave."},
     {"parallel.zero_stage", schema::whole(0, 3), parallel<&ParallelSpec::zero_stage>, kReported,
      "What data parallel replicas share out: 1 optimizer state, 2 gradients too, 3 parameters "
      "too."},
-    {"parallel.tensor_parallel_size", at_least(1), parallel<&ParallelSpec::tensor_parallel_size>,
-     kReported, "Ways to split each layer's matrices."},
+    {"parallel.tensor_parallel_size", schema::whole(1, 1 << 24),
+     parallel<&ParallelSpec::tensor_parallel_size>, kReported,
+     "Ways to split each layer's matrices."},
     {"parallel.sequence_parallel", boolean(), parallel<&ParallelSpec::sequence_parallel>, kReported,
      "Splits norms and residuals along the sequence within a tensor parallel group."},
-    {"parallel.pipeline_parallel_size", at_least(1),
+    {"parallel.pipeline_parallel_size", schema::whole(1, 1 << 24),
      parallel<&ParallelSpec::pipeline_parallel_size>, kReported, "Stages of consecutive layers."},
-    {"parallel.context_parallel_size", at_least(1), parallel<&ParallelSpec::context_parallel_size>,
-     kReported, "Ways to split each sequence."},
-    {"parallel.expert_parallel_size", at_least(1), parallel<&ParallelSpec::expert_parallel_size>,
-     kReported, "Ways to share out the experts of a mixture."},
+    {"parallel.context_parallel_size", schema::whole(1, 1 << 24),
+     parallel<&ParallelSpec::context_parallel_size>, kReported, "Ways to split each sequence."},
+    {"parallel.expert_parallel_size", schema::whole(1, 1 << 24),
+     parallel<&ParallelSpec::expert_parallel_size>, kReported,
+     "Ways to share out the experts of a mixture."},
 
     {"sample.prompt", text(), sample<&SampleSpec::prompt>, kReported,
      "The text that is continued when the run ends.", "empty"},
-    {"sample.tokens", at_least(0), sample<&SampleSpec::tokens>, kReported,
+    {"sample.tokens", extent(0), sample<&SampleSpec::tokens>, kReported,
      "Tokens to generate when the run ends; 0 generates none."},
     {"sample.temperature", schema::not_negative(), sample<&SampleSpec::temperature>, kReported,
      "Divides the logits; 0 always takes the likeliest token."},
-    {"sample.top_k", at_least(0), sample<&SampleSpec::top_k>, kReported,
+    {"sample.top_k", extent(0), sample<&SampleSpec::top_k>, kReported,
      "Draws from this many of the likeliest tokens; 0 from all."},
     {"sample.top_p", schema::positive_share(), sample<&SampleSpec::top_p>, kReported,
      "Draws from the likeliest tokens that together have this probability."},

@@ -9,6 +9,7 @@ using schema::at_least;
 using schema::below_one;
 using schema::boolean;
 using schema::choice;
+using schema::extent;
 using schema::field;
 using schema::not_negative;
 using schema::positive;
@@ -74,9 +75,9 @@ constexpr Key kGroup[] = {
 constexpr Table kGroupTable = {kGroup, std::size(kGroup)};
 
 constexpr Key kKeys[] = {
-    {"training.micro_batch_size", at_least(1), training<&TrainingSpec::micro_batch_size>, kReported,
+    {"training.micro_batch_size", extent(1), training<&TrainingSpec::micro_batch_size>, kReported,
      "Sequences of one forward and backward pass, per data parallel replica."},
-    {"training.gradient_accumulation_steps", at_least(1),
+    {"training.gradient_accumulation_steps", extent(1),
      training<&TrainingSpec::gradient_accumulation_steps>, kReported,
      "Micro-batches of one step. Its product with `micro_batch_size` and the replicas is the "
      "global "
@@ -150,7 +151,8 @@ constexpr Key kKeys[] = {
      "attention's probabilities.",
      "those of the model"},
     {"training.initial_loss_scale", schema::number_at_least(1),
-     training<&TrainingSpec::initial_loss_scale>, kReported, "fp16: the factor of the mean loss at the start."},
+     training<&TrainingSpec::initial_loss_scale>, kReported,
+     "fp16: the factor of the mean loss at the start."},
     {"training.loss_scale_window", at_least(1), training<&TrainingSpec::loss_scale_window>,
      kReported, "fp16: steps without overflow before the scale doubles."},
     {"training.on_bad_step", choice(kBadSteps), training<&TrainingSpec::on_bad_step>, kReported,

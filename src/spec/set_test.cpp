@@ -87,7 +87,8 @@ TEST(Set, TakesWholeListsAndMaps) {
 
 TEST(Set, NamesTheSettingInEveryMessage) {
   EXPECT_EQ(refusal({"training.steps=ten"}),
-            "--set training.steps: found ten; allowed: a whole number, at least 1");
+            "--set training.steps: found ten; allowed: a whole number, at least 1 and at most "
+            "1000000000000000");
   EXPECT_EQ(refusal({"training.stesp=10"}),
             "--set training.stesp: unknown key; did you mean \"steps\"?");
   EXPECT_EQ(refusal({"data.sources[0].weight=0"}),

@@ -11,7 +11,7 @@
 namespace cadre::train {
 namespace {
 
-constexpr int64_t kMetaCapacity = int64_t{1} << 50;
+constexpr int64_t kMetaCapacity = int64_t{1} << 60;
 
 std::unique_ptr<MemorySource> make_source(const Device& device) {
   if (device.kind == DeviceKind::kMeta) {

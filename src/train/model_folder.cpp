@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoints.h"
 #include "checkpoint/reader.h"
 #include "model/family.h"
+#include "train/limits.h"
 #include "train/rehearsal.h"
 #include "train/weights.h"
 
@@ -52,11 +53,20 @@ Result<std::unique_ptr<Engine>> load_engine(const fs::path& folder, const ModelS
   spec.training.precision = options.precision;
   spec.training.micro_batch_size = options.batch_size;
   spec.training.dropout = 0.0;
+  if (Status status = check_extent(spec); !status) {
+    return status.error();
+  }
+  if (Status status = check_weights(spec, folder); !status) {
+    return status.error();
+  }
   const Target target = detect_cpu_target();
   const Rehearsal rehearsal = rehearse(spec, {.target = target,
                                               .threads = options.threads,
                                               .text = options.text,
                                               .whole_logits = options.whole_logits});
+  if (Status status = check_memory(rehearsal.ledger); !status) {
+    return status.error();
+  }
   auto engine = std::make_unique<Engine>(spec, Device{.kind = DeviceKind::kCpu, .target = target},
                                          options.threads, rehearsal.ledger);
   if (Status status = load_weights(*engine, folder); !status) {

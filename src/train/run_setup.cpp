@@ -8,6 +8,7 @@
 #include "checkpoint/reader.h"
 #include "data/tokenizer_cache.h"
 #include "model/family.h"
+#include "train/limits.h"
 
 namespace cadre::train {
 namespace {
@@ -175,6 +176,9 @@ Result<ModelSpec> resolve_model(const LoadedRun& loaded) {
   if (Status status = check_positions(*model, loaded); !status) {
     return status.error();
   }
+  if (Status status = check_extent(engine_spec(loaded.run, *model)); !status) {
+    return status.error();
+  }
   return model;
 }
 
@@ -208,6 +212,9 @@ Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options
     return status.error();
   }
   if (Status status = check_positions(setup.model, loaded); !status) {
+    return status.error();
+  }
+  if (Status status = check_extent(engine_spec(loaded.run, setup.model)); !status) {
     return status.error();
   }
   if (Status status = open_data(setup, loaded, options); !status) {

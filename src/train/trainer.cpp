@@ -21,6 +21,7 @@
 #include "telemetry/resident.h"
 #include "telemetry/tensorboard.h"
 #include "train/evaluation.h"
+#include "train/limits.h"
 #include "train/progress.h"
 #include "train/rehearsal.h"
 #include "train/run_folder.h"
@@ -35,20 +36,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-// What the system could give without swapping; 0 if it does not tell. (proc(5), meminfo)
-int64_t available_memory_bytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key, unit;
-  int64_t kilobytes = 0;
-  while (meminfo >> key >> kilobytes) {
-    std::getline(meminfo, unit);
-    if (key == "MemAvailable:") {
-      return kilobytes * 1024;
-    }
-  }
-  return 0;
-}
 
 std::string_view torch_dtype_of(Precision precision) {
   switch (precision) {
@@ -132,15 +119,16 @@ class Run {
 
 Status Run::make_engine() {
   const EngineSpec spec = engine_spec(setup_.spec, setup_.model);
+  if (!setup_.weights.empty()) {
+    if (Status status = check_weights(spec, setup_.weights); !status) {
+      return status;
+    }
+  }
   const Target target = detect_cpu_target();
   rehearsal_ =
       rehearse(spec, {.target = target, .threads = setup_.threads, .text = sample_length(setup_)});
-  const int64_t available = available_memory_bytes();
-  if (available > 0 && rehearsal_.ledger.total() > available) {
-    return input_error("the run needs ", readable_bytes(rehearsal_.ledger.total()),
-                       " of memory, the machine has ", readable_bytes(available),
-                       " available; `cadre plan` shows what takes it, a smaller micro_batch_size "
-                       "or gradient_checkpointing: true needs less");
+  if (Status status = check_memory(rehearsal_.ledger); !status) {
+    return status;
   }
   engine_ = std::make_unique<Engine>(spec, Device{.kind = DeviceKind::kCpu, .target = target},
                                      setup_.threads, rehearsal_.ledger);

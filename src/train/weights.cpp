@@ -3,6 +3,7 @@
 #include <string>
 
 #include "checkpoint/reader.h"
+#include "device/target.h"
 
 namespace cadre::train {
 namespace {
@@ -57,19 +58,33 @@ std::string name_in(const CheckpointReader& reader, const ModelSpec& spec,
   return name;
 }
 
+std::vector<WantedTensor> wanted_weights(const Engine& engine, const CheckpointReader& reader) {
+  std::vector<WantedTensor> list;
+  for (const nn::Parameter& parameter : engine.store().parameters()) {
+    list.push_back(wanted(name_in(reader, engine.spec().model, parameter.spec.name), parameter,
+                          parameter.stored()));
+  }
+  return list;
+}
+
 }  // namespace
+
+Status check_weights(const EngineSpec& spec, const std::filesystem::path& folder) {
+  Result<CheckpointReader> reader = CheckpointReader::open_model(folder);
+  if (!reader) {
+    return reader.error();
+  }
+  const Engine engine(spec, {.kind = DeviceKind::kMeta, .target = detect_cpu_target()}, 1, {});
+  return reader->check(wanted_weights(engine, *reader), tolerated(engine, *reader));
+}
 
 Status load_weights(Engine& engine, const std::filesystem::path& folder) {
   Result<CheckpointReader> reader = CheckpointReader::open_model(folder);
   if (!reader) {
     return reader.error();
   }
-  std::vector<WantedTensor> list;
-  for (const nn::Parameter& parameter : engine.store().parameters()) {
-    list.push_back(wanted(name_in(*reader, engine.spec().model, parameter.spec.name), parameter,
-                          parameter.stored()));
-  }
-  if (Status status = reader->load(list, tolerated(engine, *reader)); !status) {
+  if (Status status = reader->load(wanted_weights(engine, *reader), tolerated(engine, *reader));
+      !status) {
     return status;
   }
   engine.store().refresh_copies(engine.context());

@@ -13,6 +13,10 @@
 
 namespace cadre::train {
 
+// What load_weights() would refuse, from the headers of the files alone and without any memory for
+// the model.
+Status check_weights(const EngineSpec& spec, const std::filesystem::path& folder);
+
 // Reads every parameter of the engine from a Hugging Face model folder. A tensor that is missing,
 // left over or of another shape is refused by name, and nothing is changed then.
 Status load_weights(Engine& engine, const std::filesystem::path& folder);

@@ -57,6 +57,24 @@ class BadConfigurationTest(support.ProgramTest):
         self.yaml(data="  validation_fraction: 1.5\n")
         self.refused_everywhere(["run.yaml:12", "validation_fraction", "1.5", "below 1"])
 
+    def test_no_number_however_large_ends_in_an_abort(self):
+        integers = ["threads", "data.sequence_length", "training.micro_batch_size",
+                    "training.gradient_accumulation_steps", "training.steps", "training.warmup_steps",
+                    "training.seed", "checkpoint.every", "checkpoint.keep", "sample.tokens",
+                    "sample.top_k", "tokenizer.train.vocab_size", "parallel.tensor_parallel_size",
+                    "model.vocab_size", "model.hidden_size", "model.intermediate_size",
+                    "model.num_hidden_layers", "model.num_attention_heads",
+                    "model.num_key_value_heads", "model.head_dim",
+                    "model.max_position_embeddings", "model.sliding_window"]
+        self.yaml()
+        for key in integers:
+            for value in ("-1", "0", "2147483647", "2147483648", "9223372036854775807", "1e30",
+                          ".inf", ".nan", ""):
+                result = self.run_program("plan", "run.yaml", "--set", f"{key}={value}")
+                self.assertIn(result.code, (0, 2), f"{key}={value}\n{result.err}")
+                self.assertEqual(result.code == 2, bool(result.err.startswith("cadre: ")),
+                                 f"{key}={value}\n{result.err}")
+
     def test_a_choice_that_is_none_lists_the_choices(self):
         self.yaml(training="  precision: fp64\n")
         self.refused_everywhere(["run.yaml:14", "precision", "fp64", "fp32", "bf16"])

@@ -105,6 +105,13 @@ class BadModelTest(support.ProgramTest):
         self.put_model(weights=safetensors(tensors))
         self.refused_everywhere(["model.layers.0.mlp.up_proj.weight", "16", "24"])
 
+    def test_a_configuration_that_claims_more_than_the_files_hold_is_refused_by_the_files(self):
+        # 3 GB and more: memory is not asked for before the headers have been compared.
+        self.put_model(config={**MODEL_CONFIG, "intermediate_size": 16777216})
+        self.refused_everywhere(["up_proj.weight", "16777216", "24"])
+        self.put_model(config={**MODEL_CONFIG, "hidden_size": 16777216, "head_dim": 8388608})
+        self.refused_everywhere(["16777216", "allowed: at most"])
+
     def test_no_weights_at_all_are_refused(self):
         self.put("model/config.json", MODEL_CONFIG)
         self.refused_everywhere(["model", "safetensors"])

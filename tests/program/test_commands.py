@@ -46,6 +46,10 @@ class CommandsTest(support.ProgramTest):
         plain = self.run_program("eval", "runs/run", "--data", "other.txt", check=0).out
         self.assertRegex(plain, r"^loss \d.* perplexity .* tokens .* bits per byte ")
         self.refused("eval", "runs/run", "--data", "none.txt", says=["none.txt"])
+        # As long as all data is long enough: the rest would be padding.
+        longest = ["eval", "runs/run", "--data", "other.txt", "--json", "--seq"]
+        self.assertEqual(self.run_program(*longest, "2147483647", check=0).out,
+                         self.run_program(*longest, "100000", check=0).out)
 
     def test_probe_gives_loss_logits_and_gradients(self):
         self.put_model()

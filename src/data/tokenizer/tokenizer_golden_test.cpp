@@ -144,7 +144,7 @@ TEST(UnicodeGolden, NormalizesEveryCharacterAsNode) {
       {"NFKC", {.compose = true, .compatibility = true}},
       {"NFKD", {.compose = false, .compatibility = true}}};
   for (const auto& [name, form] : forms) {
-    const std::string hash = digest([&form](const std::string& character, char32_t) {
+    const std::string hash = digest([&form = form](const std::string& character, char32_t) {
       std::string storage;
       const std::string text = "e\xCC\x81" + character + "\xCC\xA3\xCC\xA7\xE1\x85\xA1" + character;
       return std::string(normalized(text, form, storage));
