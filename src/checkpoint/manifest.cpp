@@ -302,6 +302,19 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view source) 
   return manifest;
 }
 
+bool has_manifest(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder / kManifestName, ignored)) {
+    return false;
+  }
+  if (std::filesystem::exists(folder / "trainer_state.json", ignored)) {
+    return true;
+  }
+  const Result<std::string> text = read_file(folder / kManifestName, kManifestBytesMax);
+  return !text || text->find(kFormat) != std::string::npos ||
+         text->find(kOwnChecksum) != std::string::npos;
+}
+
 Result<Manifest> read_manifest(const std::filesystem::path& checkpoint) {
   const std::filesystem::path path = checkpoint / kManifestName;
   const Result<std::string> text = read_file(path, kManifestBytesMax);

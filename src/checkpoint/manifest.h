@@ -19,6 +19,10 @@ namespace cadre {
 inline constexpr int64_t kManifestVersion = 1;
 inline constexpr std::string_view kManifestName = "manifest.json";
 
+// Whether the folder has a manifest of ours, whole or damaged: a file of that name that others have
+// put into a model folder is none of our business.
+bool has_manifest(const std::filesystem::path& folder);
+
 struct ManifestFile {
   std::string name = {};
   int64_t bytes = 0;

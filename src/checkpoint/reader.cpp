@@ -186,7 +186,7 @@ Status add_manifest(Catalogue& catalogue, const std::vector<ManifestTensor>& ten
 }
 
 Status add_model(Catalogue& catalogue) {
-  if (is_there(catalogue.folder / kManifestName)) {
+  if (has_manifest(catalogue.folder)) {
     const Result<Manifest> manifest = read_manifest(catalogue.folder);
     if (!manifest) {
       return manifest.error();

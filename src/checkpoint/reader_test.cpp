@@ -55,6 +55,15 @@ class CheckpointReaderTest : public ::testing::Test {
   SmallModel small;
 };
 
+// Web tools put a manifest.json of their own beside a model.
+TEST_F(CheckpointReaderTest, PassesOverAManifestThatIsNotOurs) {
+  ASSERT_TRUE(save_model_folder(folder / "m", small.contents(DType::kF32)));
+  ASSERT_TRUE(write_file(folder / "m" / kManifestName, R"({"name": "app", "icons": []})"));
+  EXPECT_EQ(refusal(folder / "m"), "");
+  ASSERT_TRUE(write_file(folder / "m" / kManifestName, R"({"format": "cadre checkpoint")"));
+  EXPECT_TRUE(contains(refusal(folder / "m"), "manifest.json"));
+}
+
 TEST_F(CheckpointReaderTest, LoadsAModelFolderOfOneFile) {
   ASSERT_TRUE(save_model_folder(folder / "m", small.contents(DType::kF32)));
   EXPECT_EQ(*list_folder(folder / "m"),

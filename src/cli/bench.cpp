@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 
@@ -14,6 +16,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "spec/read.h"
+#include "spec/schema.h"
 #include "telemetry/trace_file.h"
 #include "train/limits.h"
 #include "train/run_setup.h"
@@ -79,6 +82,42 @@ Result<Recompute> recompute_named(const std::string& name) {
                      ": allowed are false, true, selective and full");
 }
 
+// Keys of a configuration that change what a step costs and that no flag of bench has.
+constexpr std::string_view kKeys[] = {"training.gradient_accumulation_steps",
+                                      "training.optimizer",
+                                      "training.weight_decay",
+                                      "training.beta1",
+                                      "training.beta2",
+                                      "training.epsilon",
+                                      "training.momentum",
+                                      "training.nesterov",
+                                      "training.muon_momentum",
+                                      "training.muon_newton_schulz_steps",
+                                      "training.muon_learning_rate_scale",
+                                      "training.parameter_groups",
+                                      "training.max_grad_norm",
+                                      "training.z_loss",
+                                      "training.dropout"};
+
+Status check_keys(const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const std::string_view key = std::string_view(setting).substr(0, setting.find_first_of("=["));
+    const Synonym* synonym = find_synonym(key);
+    const std::string_view canonical = synonym == nullptr ? key : synonym->canonical;
+    if (find_key(canonical) != nullptr && std::ranges::find(kKeys, canonical) == std::end(kKeys)) {
+      std::string allowed;
+      for (const std::string_view name : kKeys) {
+        allowed += concat(allowed.empty() ? "" : ", ", name);
+      }
+      return input_error("--set ", setting, ": ", key,
+                         " changes nothing in bench, where shape, batch, length and precision are "
+                         "flags; allowed: ",
+                         allowed);
+    }
+  }
+  return {};
+}
+
 Result<train::EngineSpec> spec_of(const Flags& flags) {
   const std::optional<train::BenchShape> shape = train::bench_shape(flags.shape);
   if (!shape) {
@@ -99,6 +138,9 @@ Result<train::EngineSpec> spec_of(const Flags& flags) {
   const Result<Recompute> recompute = recompute_named(flags.gradient_checkpointing);
   if (!recompute) {
     return recompute.error();
+  }
+  if (Status status = check_keys(flags.set); !status) {
+    return status.error();
   }
   // The keys of a configuration mean here what they mean there.
   const Result<LoadedRun> run = read_run_text(kConfiguration, "bench", {.set = flags.set});

@@ -83,7 +83,8 @@ Result<Json> run_probe(const Flags& flags) {
   Result<std::unique_ptr<train::Engine>> engine =
       train::load_engine(*folder, *model,
                          {.precision = *precision,
-                          .purpose = train::Purpose::kGradients,
+                          .purpose = flags.gradients ? train::Purpose::kGradients
+                                                     : train::Purpose::kInference,
                           .batch_size = tokens->sequences,
                           .sequence_length = tokens->length,
                           .whole_logits = true,

@@ -36,8 +36,9 @@ struct SourceReport {
   int64_t tokens = 0;
   int64_t shards = 0;
   int64_t shard_bytes = 0;
-  std::string directory;  // of the shards
-  bool reused = false;    // nothing had changed since they were built
+  std::string checksum = {};   // of all tokens and of where documents begin
+  std::string directory = {};  // of the shards
+  bool reused = false;         // nothing had changed since they were built
 };
 
 // Owns the mapped shards; the streams refer to them and must not outlive it.

@@ -145,11 +145,14 @@ Result<PreparedSource> open_prepared(const Preparation& work) {
   const auto verify = report.shard_bytes <= work.options.verified_bytes_max
                           ? TokenShard::Verify::kEverything
                           : TokenShard::Verify::kIndex;
+  Checksum checksum;
   for (int64_t number = 0; number < manifest->shards; ++number) {
     Result<TokenShard> shard = TokenShard::open(work.folder / shard_name(number), verify);
     if (!shard) {
       return shard.error();
     }
+    const uint64_t of_shard = shard->checksum();
+    checksum.add(std::as_bytes(std::span(&of_shard, 1)));
     report.tokens += shard->tokens();
     report.documents += static_cast<int64_t>(shard->documents().size());
     if (shard->largest_id() >= work.options.dataset.vocab_size) {
@@ -162,6 +165,7 @@ Result<PreparedSource> open_prepared(const Preparation& work) {
   if (report.tokens != manifest->tokens || report.documents != manifest->documents) {
     return failure(work.folder.string(), ": the shards do not add up to the manifest");
   }
+  report.checksum = checksum_text(checksum.value());
   return prepared;
 }
 

@@ -109,6 +109,7 @@ Result<TokenShard> TokenShard::open(const std::filesystem::path& path, Verify ve
   shard.tokens_ = static_cast<int64_t>(header->tokens);
   shard.largest_id_ = static_cast<int64_t>(header->largest_id);
   shard.token_bytes_ = header->token_bytes;
+  shard.checksum_ = header->header_checksum;
   const uint64_t token_bytes = header->tokens * header->token_bytes;
   shard.token_data_ = bytes.subspan(sizeof(Header), token_bytes + padding_of(token_bytes));
   const auto index = bytes.subspan(sizeof(Header) + shard.token_data_.size());

@@ -40,6 +40,7 @@ class TokenShard {
   int64_t bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
   int64_t tokens() const { return tokens_; }
   int64_t largest_id() const { return largest_id_; }
+  uint64_t checksum() const { return checksum_; }  // of the header, which has those of the rest
   std::span<const DocumentEntry> documents() const { return documents_; }
 
   // Calls body(number, entry, tokens) for all documents in order, and gives the pages back
@@ -73,6 +74,7 @@ class TokenShard {
   MappedFile file_;
   int64_t tokens_ = 0;
   int64_t largest_id_ = 0;
+  uint64_t checksum_ = 0;
   int64_t token_bytes_ = 0;
   std::span<const std::byte> token_data_;
   std::span<const DocumentEntry> documents_;

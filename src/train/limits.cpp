@@ -47,8 +47,8 @@ Status check_extent(const EngineSpec& spec) {
   const double bytes = kBytesOfParameter * parameters +
                        tokens * (kBytesOfActivation * layers * widest + 8.0 * vocabulary);
   const double operations =
-      std::max({4.0 * tokens * widest * std::max(widest, vocabulary),
-                8.0 * tokens * length * heads, 8.0 * widest * widest * hidden});
+      std::max({4.0 * tokens * widest * std::max(widest, vocabulary), 8.0 * tokens * length * heads,
+                8.0 * widest * widest * hidden});
   // Written so that NaN is refused too.
   if (model.num_hidden_layers <= kLayersMax && bytes <= kBytesMax && operations <= kOperationsMax) {
     return {};

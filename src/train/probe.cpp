@@ -112,25 +112,35 @@ Result<ProbeTokens> read_probe_tokens(const Json& json, std::string_view source,
     }
     tokens.targets.insert(tokens.targets.end(), targets->begin(), targets->end());
   }
+  if (std::ranges::all_of(tokens.targets,
+                          [](int32_t id) { return id == kernels::kIgnoredTarget; })) {
+    return input_error(source, ": every target is ", kernels::kIgnoredTarget,
+                       "; a loss needs at least one that counts");
+  }
   return tokens;
 }
 
 Json probe(Engine& engine, const ProbeTokens& tokens, const ProbeOptions& options) {
-  const StepResult result = engine.accumulate(
-      {},
-      [&](int64_t, const HostBatch& batch) {
-        std::ranges::copy(tokens.inputs, batch.tokens.begin());
-        std::ranges::copy(tokens.targets, batch.targets.begin());
-        std::ranges::fill(batch.starts, 0);
-        fill_positions(batch.positions, tokens.length);
-      },
-      1);
-  Json json = {{"loss", result.loss}, {"target_tokens", result.target_tokens}};
-  json["logits"] = logits_of(engine, tokens, options.positions);
+  const auto fill = [&tokens](const HostBatch& batch) {
+    std::ranges::copy(tokens.inputs, batch.tokens.begin());
+    std::ranges::copy(tokens.targets, batch.targets.begin());
+    std::ranges::fill(batch.starts, 0);
+    fill_positions(batch.positions, tokens.length);
+  };
+  Json json;
   if (options.gradients) {
+    const StepResult result = engine.accumulate(
+        {}, [&fill](int64_t, const HostBatch& batch) { fill(batch); }, 1);
+    json = {{"loss", result.loss}, {"target_tokens", result.target_tokens}};
     json["gradients"] = gradients_of(engine, static_cast<double>(result.target_tokens));
+    engine.clear_gradients();
+  } else {
+    EvaluationSums sums;
+    engine.evaluate(sums, fill);
+    json = {{"loss", sums.loss / static_cast<double>(sums.target_tokens)},
+            {"target_tokens", sums.target_tokens}};
   }
-  engine.clear_gradients();
+  json["logits"] = logits_of(engine, tokens, options.positions);
   return json;
 }
 

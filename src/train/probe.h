@@ -29,6 +29,7 @@ struct ProbeOptions {
   bool gradients = false;
 };
 
+// The engine is for gradients if they are asked for; for inference it is enough otherwise.
 // {"loss", "target_tokens", "logits": [{"sequence", "position", "values"}],
 //  "gradients": {NAME: {"norm", "first"}}}
 Json probe(Engine& engine, const ProbeTokens& tokens, const ProbeOptions& options);

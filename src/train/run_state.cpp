@@ -9,6 +9,29 @@ bool is_count(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_number_integer() && json[key].get<int64_t>() >= 0;
 }
 
+Json write_sources(const std::vector<SourceState>& sources) {
+  Json list = Json::array();
+  for (const SourceState& source : sources) {
+    list.push_back(
+        {{"name", source.name}, {"tokens", source.tokens}, {"checksum", source.checksum}});
+  }
+  return list;
+}
+
+Status read_sources(std::vector<SourceState>& sources, const Json& list,
+                    std::string_view checkpoint) {
+  for (const Json& item : list) {
+    if (!item.is_object() || !is_count(item, "tokens") || !item.value("name", Json()).is_string() ||
+        !item.value("checksum", Json()).is_string()) {
+      return input_error(checkpoint,
+                         "/trainer_state.json: sources lack a name, tokens or a checksum");
+    }
+    sources.push_back(
+        {.name = item["name"], .tokens = item["tokens"], .checksum = item["checksum"]});
+  }
+  return {};
+}
+
 }  // namespace
 
 Json write_run_state(const RunState& state, int64_t optimizer_updates) {
@@ -20,7 +43,8 @@ Json write_run_state(const RunState& state, int64_t optimizer_updates) {
           {"bad_steps", state.bad_steps},
           {"loss_scale", state.loss_scale},
           {"good_steps", state.good_steps},
-          {"recent_losses", state.recent_losses}};
+          {"recent_losses", state.recent_losses},
+          {"sources", write_sources(state.sources)}};
 }
 
 Result<RunState> read_run_state(const Json& json, std::string_view source) {
@@ -34,8 +58,10 @@ Result<RunState> read_run_state(const Json& json, std::string_view source) {
     }
   }
   if (!json.contains("loss_scale") || !json["loss_scale"].is_number() ||
-      !json.contains("recent_losses") || !json["recent_losses"].is_array()) {
-    return input_error(source, "/trainer_state.json: loss_scale or recent_losses is missing");
+      !json.contains("recent_losses") || !json["recent_losses"].is_array() ||
+      !json.contains("sources") || !json["sources"].is_array()) {
+    return input_error(source,
+                       "/trainer_state.json: loss_scale, recent_losses or sources is missing");
   }
   RunState state{.step = json["step"],
                  .samples = json["samples"],
@@ -49,7 +75,27 @@ Result<RunState> read_run_state(const Json& json, std::string_view source) {
     }
     state.recent_losses.push_back(loss.get<double>());
   }
+  if (Status status = read_sources(state.sources, json["sources"], source); !status) {
+    return status.error();
+  }
   return state;
+}
+
+Status check_same_data(const std::vector<SourceState>& saved, const std::vector<SourceState>& now,
+                       std::string_view checkpoint) {
+  CADRE_CHECK_EQ(saved.size(), now.size());  // the configuration's list may not change
+  for (size_t i = 0; i < saved.size(); ++i) {
+    if (saved[i].checksum != now[i].checksum) {
+      return input_error("the run cannot continue from ", checkpoint, ": data.sources[", i, "], \"",
+                         now[i].name, "\", now has ", now[i].tokens, " tokens with the checksum ",
+                         now[i].checksum, ", and had ", saved[i].tokens, " with ",
+                         saved[i].checksum,
+                         "; give it the files that it had, or start anew from the checkpoint's "
+                         "weights: model.from "
+                         "and another --output");
+    }
+  }
+  return {};
 }
 
 }  // namespace cadre::train

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -14,6 +16,16 @@
 namespace cadre::train {
 
 inline constexpr size_t kLossWindow = 64;  // losses that the running median is taken of
+
+// What a training source held, so that a run is not continued on other data in silence: samples are
+// numbered by what is there.
+struct SourceState {
+  std::string name = {};  // for messages; it may change
+  int64_t tokens = 0;
+  std::string checksum = {};
+
+  bool operator==(const SourceState&) const = default;
+};
 
 struct RunState {
   int64_t step = 0;     // steps done
@@ -23,6 +35,7 @@ struct RunState {
   double loss_scale = 0.0;  // fp16; 0: none
   int64_t good_steps = 0;   // fp16: since the scale last changed
   std::deque<double> recent_losses = {};
+  std::vector<SourceState> sources = {};  // in the order of data.sources
 
   bool operator==(const RunState&) const = default;
 };
@@ -30,5 +43,10 @@ struct RunState {
 // `optimizer_updates`: of the optimizer, which skipped steps do not count.
 Json write_run_state(const RunState& state, int64_t optimizer_updates);
 Result<RunState> read_run_state(const Json& json, std::string_view source);
+
+// Refuses, by name, the source whose data are not those of the checkpoint. `checkpoint` is for the
+// message.
+Status check_same_data(const std::vector<SourceState>& saved, const std::vector<SourceState>& now,
+                       std::string_view checkpoint);
 
 }  // namespace cadre::train

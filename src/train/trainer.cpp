@@ -49,19 +49,42 @@ std::string_view torch_dtype_of(Precision precision) {
   return "float32";
 }
 
+std::vector<SourceState> training_sources(const RunSetup& setup) {
+  std::vector<SourceState> sources;
+  for (size_t i = 0; i < setup.spec.data.sources.size(); ++i) {
+    const data::SourceReport& report = setup.dataset->reports()[i];
+    sources.push_back({.name = report.name, .tokens = report.tokens, .checksum = report.checksum});
+  }
+  return sources;
+}
+
+// tokenizer.from names a folder, or the tokenizer.json in it. Empty: it was trained.
+fs::path tokenizer_folder(const std::string& from) {
+  std::error_code ignored;
+  return fs::is_directory(from, ignored) ? fs::path(from) : fs::path(from).parent_path();
+}
+
 // Beside the tensors: the tokenizer as it came or was trained, and the configuration, so that a
 // checkpoint can be continued from wherever it is moved to.
 std::vector<CopiedFile> files_of_checkpoint(const RunSetup& setup, const RunFolder& folder) {
   std::vector<CopiedFile> files = {{"run.yaml", folder.run_yaml()}};
-  const fs::path source = setup.spec.model.from;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                           "generation_config.json"}) {
-    if (fs::exists(folder.path() / name)) {
-      files.push_back({name, folder.path() / name});
-    } else if (!source.empty() && fs::exists(source / name)) {
-      files.push_back({name, source / name});
+  const auto add_first = [&files](const char* name, std::initializer_list<fs::path> folders) {
+    std::error_code ignored;
+    for (const fs::path& from : folders) {
+      if (!from.empty() && fs::is_regular_file(from / name, ignored)) {
+        files.push_back({name, from / name});
+        return;
+      }
     }
+  };
+  // The tokenizer's files belong together: all of them come from where it came from.
+  const fs::path model = setup.spec.model.from;
+  const bool own = setup.spec.tokenizer.has_value();
+  const fs::path tokenizer = own ? tokenizer_folder(setup.spec.tokenizer->from) : model;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
+    add_first(name, {folder.path(), tokenizer});
   }
+  add_first("generation_config.json", {model});
   return files;
 }
 
@@ -113,6 +136,7 @@ class Run {
   std::optional<optim::LossScale> loss_scale_;
   RunState state_;
   int64_t saved_step_ = -1;
+  fs::path newest_checkpoint_;  // of this run, or the one that it was taken up from
   std::optional<double> last_validation_;
   double peak_flops_ = 0.0;  // fp32 FMA of this machine
 };
@@ -181,10 +205,16 @@ Status Run::resume(const CheckpointInfo& checkpoint) {
   if (!state) {
     return state.error();
   }
+  const std::vector<SourceState> sources = state_.sources;
+  if (Status status = check_same_data(state->sources, sources, checkpoint.path.string()); !status) {
+    return status;
+  }
   if (Status status = load_checkpoint(*engine_, checkpoint.path, *json); !status) {
     return status;
   }
   state_ = *state;
+  state_.sources = sources;
+  newest_checkpoint_ = checkpoint.path;
   saved_step_ = state_.step;
   if (loss_scale_ && state_.loss_scale > 0.0) {
     loss_scale_->restore(state_.loss_scale, state_.good_steps);
@@ -195,6 +225,7 @@ Status Run::resume(const CheckpointInfo& checkpoint) {
 }
 
 Status Run::prepare(const std::optional<CheckpointInfo>& checkpoint) {
+  state_.sources = training_sources(setup_);
   if (Status status = make_engine(); !status) {
     return status;
   }
@@ -234,9 +265,24 @@ FillBatch Run::fill() {
   };
 }
 
+// The numbers of the step's samples, and where the first of them come from.
 std::string Run::samples() const {
-  return fmt::format("samples {} to {}", state_.samples,
-                     state_.samples + setup_.samples_per_step() - 1);
+  constexpr int64_t kDescribedMax = 8;
+  const int64_t count = setup_.samples_per_step();
+  std::string text = fmt::format("samples {} to {}", state_.samples, state_.samples + count - 1);
+  const auto length = static_cast<size_t>(setup_.spec.data.sequence_length);
+  std::vector<int32_t> row(4 * length);
+  const std::span<int32_t> parts(row);
+  for (int64_t i = 0; i < std::min(count, kDescribedMax); ++i) {
+    data::SampleId id;
+    setup_.training->fill(state_.samples + i, {.tokens = parts.subspan(0, length),
+                                               .targets = parts.subspan(length, length),
+                                               .positions = parts.subspan(2 * length, length),
+                                               .starts = parts.subspan(3 * length, length),
+                                               .ids = {&id, 1}});
+    text += "; " + setup_.training->describe(id);
+  }
+  return text + (count > kDescribedMax ? "; ..." : "");
 }
 
 bool Run::is_spike(double loss) const {
@@ -410,6 +456,7 @@ Status Run::save(Why why) {
     return saved.error();
   }
   saved_step_ = state_.step;
+  newest_checkpoint_ = saved->path;
   progress_.end_line();
   log_.info("checkpoint",
             fmt::format("saved path=\"{}\" bytes={} seconds={:.1f}",
@@ -433,8 +480,7 @@ Status Run::finish() {
   if (setup_.tokenizer != nullptr && setup_.spec.sample.tokens > 0) {
     fmt::print("sample: {}\n", sample_text(*engine_, setup_));
   }
-  fmt::print("checkpoint {}\nmetrics    {}\n",
-             (folder_.checkpoints() / checkpoint_name(state_.step)).string(),
+  fmt::print("checkpoint {}\nmetrics    {}\n", newest_checkpoint_.string(),
              folder_.metrics().string());
   std::fflush(stdout);
   return {};

@@ -222,6 +222,27 @@ TEST_F(TrainerTest, RefusesToContinueAsAnotherRun) {
   EXPECT_EQ(metrics("a").size(), 5u);
 }
 
+TEST_F(TrainerTest, RefusesToContinueOnOtherData) {
+  ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
+  const std::string text = bytes("corpus/text-3.txt");
+  // One word of as many letters: neither the number of tokens nor that of documents tells.
+  std::string changed = text;
+  changed.replace(changed.find("sun "), 4, "one ");
+  std::ofstream(folder / "corpus" / "text-3.txt") << changed;
+  const Result<RunEnd> end = train_run(configuration("a", "  steps: 5\n"), {.log_json = true});
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().kind, ErrorKind::kInput);
+  for (const char* part : {"step-00000003", "data.sources[0]", "checksum", "--output"}) {
+    EXPECT_NE(end.error().message.find(part), std::string::npos) << end.error().message;
+  }
+  std::ofstream(folder / "corpus" / "text-3.txt") << text;
+  fs::rename(folder / "corpus", folder / "moved");  // the name of a source may change
+  LoadedRun moved = configuration("a", "  steps: 5\n");
+  moved.run.data.sources[0].paths = {(folder / "moved").string()};
+  EXPECT_EQ(run(moved), 0);
+  EXPECT_EQ(metrics("a").size(), 5u);
+}
+
 TEST_F(TrainerTest, StopsWithTheStepAndTheTensorWhereALossIsNotFinite) {
   LoadedRun loaded = configuration("a", "  steps: 20\n  max_grad_norm: 0\n  optimizer: sgd\n");
   loaded.run.training.schedule.learning_rate = 1e30;
@@ -230,7 +251,11 @@ TEST_F(TrainerTest, StopsWithTheStepAndTheTensorWhereALossIsNotFinite) {
   EXPECT_EQ(end.error().kind, ErrorKind::kFailure);
   EXPECT_NE(end.error().message.find("is not finite, first in"), std::string::npos)
       << end.error().message;
-  EXPECT_NE(end.error().message.find("samples "), std::string::npos);
+  const std::string& message = end.error().message;
+  const size_t samples = message.find("samples ");
+  ASSERT_NE(samples, std::string::npos) << message;
+  EXPECT_NE(message.find("corpus\", epoch ", samples), std::string::npos) << message;
+  EXPECT_NE(message.find(" of document ", samples), std::string::npos) << message;
 }
 
 // The scale is of the mean loss, so the first step already counts; what is reported is without it.

@@ -66,6 +66,11 @@ class CommandsTest(support.ProgramTest):
             self.assertEqual(sorted(gradient), ["first", "norm"])
             self.assertEqual(len(gradient["first"]), 8, name)
             self.assertGreater(gradient["norm"], 0)
+        without = self.run_program("probe", "model", "--tokens", "tokens.json", "--positions",
+                                   "0,-1", "--json", check=0).json()
+        self.assertAlmostEqual(without["loss"], result["loss"], 6)
+        del without["loss"], result["loss"], result["gradients"]
+        self.assertEqual(without, result)
         for positions in ("8", "-9", "x"):
             self.assertEqual(self.run_program("probe", "model", "--tokens", "tokens.json",
                                               f"--positions={positions}").code, 2)
@@ -75,6 +80,8 @@ class CommandsTest(support.ProgramTest):
         self.refused("probe", "model", "--tokens", "bad.json", says=["bad.json", "64"])
         self.put("bad.json", {"text": []})
         self.refused("probe", "model", "--tokens", "bad.json", says=["bad.json", "tokens"])
+        self.put("bad.json", {"tokens": [[1, 2]], "targets": [[-100, -100]]})
+        self.refused("probe", "model", "--tokens", "bad.json", says=["bad.json", "-100"])
 
     def test_plan_gives_what_a_step_then_takes(self):
         self.put_tokens()
@@ -195,6 +202,11 @@ class CommandsTest(support.ProgramTest):
         self.assertRegex(self.run_program("--version", check=0).out, r"^\d+\.\d+")
         result = self.run_program("bench", "train", "--shape", "Z", check=2)
         self.assertIn("Z", result.err)
+
+    def test_bench_refuses_keys_that_change_nothing_there(self):
+        for key in ("training.learning_rate=1", "training.per_device_train_batch_size=2",
+                    "data.sequence_length=8", "training.steps=3"):
+            self.refused("bench", "train", "--set", key, says=["--set", key.split("=")[0], "allowed"])
 
 
 if __name__ == "__main__":

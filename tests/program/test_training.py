@@ -172,6 +172,32 @@ class TrainingTest(support.ProgramTest):
         self.run_program("train", "run.yaml", check=0)
         self.assertEqual(self.read("runs/run/metrics.jsonl"), before)
 
+    def test_a_run_that_was_done_elsewhere_names_the_checkpoint_that_exists(self):
+        self.put_config()
+        self.run_program("train", "run.yaml", "--output", "runs/a", check=0)
+        result = self.run_program("train", "run.yaml", "--output", "runs/b", "--resume", "runs/a",
+                                  check=0)
+        named = [line.split()[1] for line in result.out.splitlines()
+                 if line.startswith("checkpoint ")]
+        self.assertEqual(len(named), 1)
+        self.assertTrue(os.path.isdir(self.path(named[0])), named)
+
+    def test_the_tokenizers_files_come_from_where_the_tokenizer_came_from(self):
+        self.put("text.txt", support.text_of_lines(300))
+        self.run_program("tokenizer", "train", "text.txt", "--vocab-size", "260", "--output",
+                         "words", check=0)
+        self.put_model(config={**support.MODEL_CONFIG, "vocab_size": 300})
+        self.put("model/special_tokens_map.json", {"eos_token": "of the model"})
+        self.put("model/generation_config.json", {"max_length": 7})
+        self.put_config(model={"from": "model", "load_weights": False},
+                        tokenizer={"from": "words/tokenizer.json"},
+                        data={"sources": [{"paths": ["text.txt"]}]})
+        self.run_program("train", "run.yaml", check=0)
+        saved = "runs/run/checkpoints/" + self.checkpoints()[-1]
+        self.assertEqual(self.read(saved + "/tokenizer.json"), self.read("words/tokenizer.json"))
+        self.assertIn("generation_config.json", os.listdir(self.path(saved)))
+        self.assertNotIn("special_tokens_map.json", os.listdir(self.path(saved)))
+
     def test_a_key_that_may_not_change_is_refused_by_name(self):
         self.put_config()
         self.run_program("train", "run.yaml", check=0)
