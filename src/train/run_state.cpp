@@ -1,5 +1,7 @@
 #include "train/run_state.h"
 
+#include <algorithm>
+
 namespace cadre::train {
 namespace {
 
@@ -33,6 +35,22 @@ Status read_sources(std::vector<SourceState>& sources, const Json& list,
 }
 
 }  // namespace
+
+bool is_spike(const RunState& state, double loss, double threshold) {
+  if (threshold <= 0.0 || state.recent_losses.size() < kLossWindow / 4) {
+    return false;
+  }
+  std::vector<double> sorted(state.recent_losses.begin(), state.recent_losses.end());
+  std::ranges::nth_element(sorted, sorted.begin() + static_cast<int64_t>(sorted.size() / 2));
+  return loss > threshold * sorted[sorted.size() / 2];
+}
+
+void remember(RunState& state, double loss) {
+  state.recent_losses.push_back(loss);
+  if (state.recent_losses.size() > kLossWindow) {
+    state.recent_losses.pop_front();
+  }
+}
 
 Json write_run_state(const RunState& state, int64_t optimizer_updates) {
   return {{"version", kVersion},

@@ -40,6 +40,11 @@ struct RunState {
   bool operator==(const RunState&) const = default;
 };
 
+// Whether a loss is more than `threshold` times the median of the recent ones; never while there
+// are few, or with a threshold of 0.
+bool is_spike(const RunState& state, double loss, double threshold);
+void remember(RunState& state, double loss);
+
 // `optimizer_updates`: of the optimizer, which skipped steps do not count.
 Json write_run_state(const RunState& state, int64_t optimizer_updates);
 Result<RunState> read_run_state(const Json& json, std::string_view source);

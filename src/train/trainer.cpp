@@ -9,21 +9,21 @@
 #include <fstream>
 #include <optional>
 
-#include "base/text.h"
 #include "checkpoint/reader.h"
 #include "kernels/peak.h"
 #include "model/family.h"
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
 #include "spec/print.h"
-#include "spec/resume.h"
 #include "storage/safe_writer.h"
 #include "telemetry/resident.h"
 #include "telemetry/tensorboard.h"
+#include "train/checkpoint_files.h"
 #include "train/evaluation.h"
 #include "train/limits.h"
 #include "train/progress.h"
 #include "train/rehearsal.h"
+#include "train/resumption.h"
 #include "train/run_folder.h"
 #include "train/run_setup.h"
 #include "train/run_state.h"
@@ -58,36 +58,6 @@ std::vector<SourceState> training_sources(const RunSetup& setup) {
   return sources;
 }
 
-// tokenizer.from names a folder, or the tokenizer.json in it. Empty: it was trained.
-fs::path tokenizer_folder(const std::string& from) {
-  std::error_code ignored;
-  return fs::is_directory(from, ignored) ? fs::path(from) : fs::path(from).parent_path();
-}
-
-// Beside the tensors: the tokenizer as it came or was trained, and the configuration, so that a
-// checkpoint can be continued from wherever it is moved to.
-std::vector<CopiedFile> files_of_checkpoint(const RunSetup& setup, const RunFolder& folder) {
-  std::vector<CopiedFile> files = {{"run.yaml", folder.run_yaml()}};
-  const auto add_first = [&files](const char* name, std::initializer_list<fs::path> folders) {
-    std::error_code ignored;
-    for (const fs::path& from : folders) {
-      if (!from.empty() && fs::is_regular_file(from / name, ignored)) {
-        files.push_back({name, from / name});
-        return;
-      }
-    }
-  };
-  // The tokenizer's files belong together: all of them come from where it came from.
-  const fs::path model = setup.spec.model.from;
-  const bool own = setup.spec.tokenizer.has_value();
-  const fs::path tokenizer = own ? tokenizer_folder(setup.spec.tokenizer->from) : model;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
-    add_first(name, {folder.path(), tokenizer});
-  }
-  add_first("generation_config.json", {model});
-  return files;
-}
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -115,8 +85,6 @@ class Run {
                                const FillBatch& fill);
   FillBatch fill();
   std::string samples() const;
-  bool is_spike(double loss) const;
-  void remember(double loss);
   std::optional<double> evaluate();
   Status record(const StepMetrics& metrics);
   enum class Why { kEvery, kStopped };
@@ -285,23 +253,6 @@ std::string Run::samples() const {
   return text + (count > kDescribedMax ? "; ..." : "");
 }
 
-bool Run::is_spike(double loss) const {
-  const double threshold = setup_.spec.training.loss_spike_threshold;
-  if (threshold <= 0.0 || state_.recent_losses.size() < kLossWindow / 4) {
-    return false;
-  }
-  std::vector<double> sorted(state_.recent_losses.begin(), state_.recent_losses.end());
-  std::ranges::nth_element(sorted, sorted.begin() + static_cast<int64_t>(sorted.size() / 2));
-  return loss > threshold * sorted[sorted.size() / 2];
-}
-
-void Run::remember(double loss) {
-  state_.recent_losses.push_back(loss);
-  if (state_.recent_losses.size() > kLossWindow) {
-    state_.recent_losses.pop_front();
-  }
-}
-
 // True: the run goes on without this step. What is wrong is said either way.
 Result<bool> Run::settle_bad_step(const StepInput& input, const StepResult& result,
                                   const FillBatch& fill) {
@@ -347,7 +298,7 @@ Status Run::one_step() {
       .loss_scale = loss_scale_ ? loss_scale_->seed(setup_.tokens_per_step()) : 1.0f};
   const FillBatch fill_batch = fill();
   StepResult result = engine_->accumulate(input, fill_batch, training.gradient_accumulation_steps);
-  bool bad = !result.finite || is_spike(result.loss);
+  bool bad = !result.finite || is_spike(state_, result.loss, training.loss_spike_threshold);
   bool skipped = bad;
   if (bad) {
     engine_->clear_gradients();
@@ -367,7 +318,7 @@ Status Run::one_step() {
     }
   } else {
     state_.bad_steps = 0;
-    remember(result.loss);
+    remember(state_, result.loss);
   }
   ++state_.step;
   state_.samples += setup_.samples_per_step();
@@ -514,75 +465,6 @@ Result<RunEnd> Run::train() {
   return RunEnd::kDone;
 }
 
-fs::path canonical_path(const fs::path& path) {
-  std::error_code ignored;
-  return fs::weakly_canonical(path, ignored);
-}
-
-// What a run takes up, if anything. Checkpoints of an earlier run are never mixed with a new one.
-Result<std::optional<CheckpointInfo>> find_checkpoint(const RunFolder& folder,
-                                                      const TrainOptions& options, Log& log) {
-  const auto note = [&log](const std::string& text) { log.warning("checkpoint", text); };
-  if (options.resume == TrainOptions::Resume::kFrom) {
-    const fs::path& from = options.resume_from;
-    if (fs::exists(from / "checkpoints")) {
-      Result<std::optional<CheckpointInfo>> newest = newest_complete(from / "checkpoints", note);
-      if (newest && !newest->has_value()) {
-        return input_error("--resume ", from.string(), ": has no complete checkpoint");
-      }
-      return newest;
-    }
-    Result<CheckpointInfo> checkpoint = verify_checkpoint(from, Scrutiny::kChecksums);
-    if (!checkpoint) {
-      return checkpoint.error();
-    }
-    Result<std::optional<CheckpointInfo>> own = newest_complete(folder.checkpoints(), note);
-    if (!own) {
-      return own.error();
-    }
-    if (own->has_value() && (*own)->step > checkpoint->step) {
-      if (folder.origin() != canonical_path(from)) {
-        return input_error("--resume ", from.string(), ": run folder ", folder.path().string(),
-                           " has a later checkpoint, of step ", (*own)->step,
-                           ", which does not come from there; choose another --output, or "
-                           "move what is later out of the folder");
-      }
-      return *own;  // the same command again
-    }
-    return std::optional<CheckpointInfo>(*checkpoint);
-  }
-  Result<std::optional<CheckpointInfo>> newest = newest_complete(folder.checkpoints(), note);
-  if (newest && newest->has_value() && options.resume == TrainOptions::Resume::kNever) {
-    return input_error("run folder ", folder.path().string(),
-                       ": has checkpoints of an earlier run, ",
-                       "and --resume never would mix them with the new one's; choose another "
-                       "--output or remove the folder");
-  }
-  return newest;
-}
-
-// Refuses to continue under another configuration where that would silently be another run.
-Status check_resume(const CheckpointInfo& checkpoint, const RunSpec& now, Log& log) {
-  const fs::path saved_yaml = checkpoint.path / "run.yaml";
-  Result<LoadedRun> saved = read_run(saved_yaml.string());
-  if (!saved) {
-    return saved.error();
-  }
-  const ResumeDifference difference = compare_for_resume(saved->run, now);
-  if (!difference.refused.empty()) {
-    std::string text = concat("the run cannot continue from ", checkpoint.path.string(),
-                              " under this configuration:");
-    for (const std::string& line : difference.refused) {
-      text += "\n  " + line;
-    }
-    return input_error(text, "\nchoose another --output to start anew");
-  }
-  for (const std::string& line : difference.reported) {
-    log.info("train", "changed since the checkpoint: " + line);
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options) {
@@ -597,7 +479,7 @@ Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options) {
     return checkpoint.error();
   }
   if (checkpoint->has_value()) {
-    if (Status status = check_resume(**checkpoint, loaded.run, log); !status) {
+    if (Status status = check_same_run(**checkpoint, loaded.run, log); !status) {
       return status.error();
     }
   }
