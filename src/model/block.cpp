@@ -181,6 +181,25 @@ void Block::drop(Stash& stash, Recompute recompute) const {
     stash.act_TF.reset();
     stash.attention_norm = {};
     stash.mlp_norm = {};
+    if (query_norm_) {
+      stash.qk_TW.reset();
+      stash.query_norm = {};
+      stash.key_norm = {};
+    }
+  }
+  drop_unread(stash);
+}
+
+// What only the gradient of a frozen weight would read.
+void Block::drop_unread(Stash& stash) const {
+  if (!qkv_linear_.reads_input_again()) {
+    stash.n1_TD.reset();
+  }
+  if (!up_linear_.reads_input_again()) {
+    stash.n2_TD.reset();
+  }
+  if (!down_linear_.reads_input_again()) {
+    stash.act_TF.reset();
   }
 }
 
@@ -195,6 +214,9 @@ void Block::remake(Context& context, Arena& activations, Stash& stash, const Bat
     stash.n1_TD = allocate(activations, x.dtype, x.shape);
     attention_norm_.forward(context, activations, stash.n1_TD, x, stash.attention_norm);
     nn::Linear::move_input(stash.qkv_linear, stash.n1_TD);
+    if (query_norm_) {  // else q and k were turned in place
+      rotate(context, activations, stash, batch);
+    }
     attend(context, activations, stash, batch);
     nn::Linear::move_input(stash.output_linear, stash.o_TH);
     stash.n2_TD = allocate(activations, x.dtype, x.shape);
@@ -203,6 +225,7 @@ void Block::remake(Context& context, Arena& activations, Stash& stash, const Bat
     activate(context, activations, stash);
     nn::Linear::move_input(stash.down_linear, stash.act_TF);
   }
+  drop_unread(stash);
 }
 
 // ---- backward
@@ -227,7 +250,9 @@ void Block::mlp_backward_input(Context& context, Arena& activations, Stash& stas
     drop_out(context, dbranch, dy, batch, DropoutSite::kMlp);
   }
   {
-    const OwnedTensor dact_TF = allocate(activations, dy.dtype, stash.act_TF.view().shape);
+    const Shape up = stash.up_TU.view().shape;
+    const OwnedTensor dact_TF =
+        allocate(activations, dy.dtype, {up[0], mlp_ == MlpKind::kSwiGlu ? up[1] / 2 : up[1]});
     down_linear_.backward_input(context, dact_TF, dbranch, stash.down_linear);
     if (mlp_ == MlpKind::kSwiGlu) {
       kernels::swiglu_backward(context, stash.up_TU, dact_TF, stash.up_TU);

@@ -66,6 +66,8 @@ class Block {
         const ConstTensor& table_PD);
   Block(const Block&) = delete;
 
+  bool frozen() const { return unit_.frozen(); }
+
   // Returns y. Keeps what `recompute` does not make again.
   OwnedTensor forward(Context& context, Arena& activations, Stash& stash, OwnedTensor x_TD,
                       const Batch& batch, Recompute recompute);
@@ -95,6 +97,7 @@ class Block {
   OwnedTensor mlp_output(Context& context, Arena& activations, Stash& stash, const Batch& batch);
   void activate(Context& context, Arena& activations, Stash& stash) const;
   void drop(Stash& stash, Recompute recompute) const;
+  void drop_unread(Stash& stash) const;
   void remake(Context& context, Arena& activations, Stash& stash, const Batch& batch,
               Recompute recompute);
   void mlp_backward_input(Context& context, Arena& activations, Stash& stash, const Batch& batch);

@@ -118,6 +118,20 @@ TEST_P(BlockTest, RecomputationKeepsEveryBitAndLeavesNothingBehind) {
   EXPECT_EQ(results[2], results[0]);
 }
 
+// q and k that were normalised and turned are made again; v stays beside what they were made of.
+TEST(Block, RecomputesTheNormsOfQueriesAndKeys) {
+  BlockCase c{.name = "qwen3", .spec = odd_llama()};
+  const auto kept = [&c](bool norms) {
+    c.spec.qk_norm = norms;
+    BlockRig rig(c);
+    const int64_t before = rig.x.rig.activations.used_bytes();
+    Block::Stash stash;
+    const OwnedTensor y = rig.forward(stash, rig.batch.batch(), Recompute::kSelective);
+    return rig.x.rig.activations.used_bytes() - before;
+  };
+  EXPECT_EQ(kept(true), kept(false));
+}
+
 // As a zero-bubble pipeline has them: weights later, and in another order.
 TEST_P(BlockTest, MicroBatchesMayBeInFlightTogether) {
   BlockRig one(GetParam()), two(GetParam());

@@ -44,6 +44,16 @@ void Stage::inspect(std::string_view what, int64_t layer, ConstTensor tensor) co
   }
 }
 
+size_t Stage::first_trained() const {
+  size_t layer = 0;
+  if (embedding_unit_.frozen()) {
+    while (layer < blocks_.size() && blocks_[layer].frozen()) {
+      ++layer;
+    }
+  }
+  return layer;
+}
+
 OwnedTensor Stage::embed(Context& context, Arena& activations, Slot& slot) {
   const nn::ParameterUnit::Lease lease(embedding_unit_);
   const Batch& batch = slot.batch;
@@ -68,9 +78,11 @@ void Stage::forward(Context& context, Arena& activations, Slot& slot, const Batc
   slot.blocks.resize(blocks_.size());
   OwnedTensor x = embed(context, activations, slot);
   inspect("the output of the embedding", -1, x);
+  const size_t first = first_trained();
   for (size_t layer = 0; layer < blocks_.size(); ++layer) {
-    x = blocks_[layer].forward(context, activations, slot.blocks[layer], std::move(x), batch,
-                               options_.recompute);
+    Block::Stash unread;  // of a block that no gradient reaches
+    x = blocks_[layer].forward(context, activations, layer < first ? unread : slot.blocks[layer],
+                               std::move(x), batch, options_.recompute);
     inspect("the output", static_cast<int64_t>(layer), x);
   }
   const nn::ParameterUnit::Lease lease(head_unit_);
@@ -88,12 +100,18 @@ void Stage::forward(Context& context, Arena& activations, Slot& slot, const Batc
 
 void Stage::backward(Context& context, Arena& activations, Slot& slot) {
   OwnedTensor gradient = std::move(slot.gradient_TD);
-  for (size_t layer = blocks_.size(); layer-- > 0;) {
+  const size_t first = first_trained();
+  for (size_t layer = blocks_.size(); layer-- > first;) {
     Block::Stash& stash = slot.blocks[layer];
     gradient = blocks_[layer].backward_input(context, activations, stash, std::move(gradient),
                                              slot.batch, options_.recompute);
     inspect("the gradient of the input", static_cast<int64_t>(layer), gradient);
     blocks_[layer].backward_weight(context, stash);
+  }
+  if (embedding_unit_.frozen()) {
+    slot.tokens = {};
+    slot.positions = {};
+    return;
   }
   if (spec_.embedding_dropout > 0.0 && slot.batch.training) {
     kernels::dropout(context, gradient, gradient,

@@ -87,6 +87,8 @@ class Stage {
   const ModelSpec& spec() const { return spec_; }
 
  private:
+  // The lowest block that a gradient has to reach: those below are frozen, with the embedding.
+  size_t first_trained() const;
   OwnedTensor embed(Context& context, Arena& activations, Slot& slot);
   OwnedTensor body(Context& context, Arena& activations, const Batch& batch);
   OwnedTensor normalised(Context& context, Arena& activations, OwnedTensor x_TD);

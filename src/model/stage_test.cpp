@@ -3,7 +3,12 @@
 
 #include "model/stage.h"
 
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,8 +20,9 @@ namespace {
 using testing::values_of;
 
 struct StageRig {
-  StageRig(const BlockCase& c, Recompute recompute)
-      : mesh(parallel::single_process_mesh()),
+  StageRig(const BlockCase& c, Recompute recompute, nn::ParameterStore::Options options = {})
+      : x(testing::kCpu, std::move(options)),
+        mesh(parallel::single_process_mesh()),
         batch(x.rig, c.documents),
         stage(c.spec, x.store, mesh, {.recompute = recompute, .positions = 16}),
         loss(x.rig.tensor({1})),
@@ -91,6 +97,69 @@ TEST_P(StageTest, GradientsMatchCentralDifferences) {
       box.first[0] = row;
       box.size[0] = 1;
       expect_derivatives(gradient.slice(box), parameter.master.slice(box), loss);
+    }
+  }
+}
+
+struct StepOfStage {
+  std::map<std::string, std::vector<float>> gradients;
+  int64_t kept_bytes = 0;  // between the passes
+};
+
+StepOfStage step_of_stage(const BlockCase& c, Recompute recompute,
+                          const std::function<bool(std::string_view)>& is_frozen) {
+  StageRig rig(c, recompute, {.is_frozen = is_frozen});
+  Arena& activations = rig.x.rig.activations;
+  const Batch batch = rig.batch.batch();
+  const int64_t before = activations.used_bytes();
+  StepOfStage step;
+  {
+    Stage::Slot slot;
+    rig.stage.forward(rig.x.rig.context, activations, slot, batch, rig.sums(), {});
+    step.kept_bytes = activations.used_bytes() - before;
+    rig.stage.backward(rig.x.rig.context, activations, slot);
+  }
+  EXPECT_EQ(activations.used_bytes(), before);
+  for (const nn::Parameter& parameter : rig.x.store.parameters()) {
+    if (!parameter.gradient.empty()) {
+      step.gradients[parameter.spec.name] = values_of(parameter.gradient);
+    }
+  }
+  return step;
+}
+
+bool contains_any(std::string_view name, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(
+      parts, [name](std::string_view part) { return name.find(part) != std::string_view::npos; });
+}
+
+// The embedding and the lower block: no gradient has to get there. Above them the matrices that are
+// stacked or stand alone: their inputs are not kept.
+TEST_P(StageTest, KeepsNothingForFrozenWeightsAndChangesNoOtherGradient) {
+  const auto lower = [](std::string_view name) {
+    return contains_any(name, {"embed", "wte", "wpe", ".0."});
+  };
+  const auto matrices = [](std::string_view name) {
+    return contains_any(name, {"_proj.weight", "c_attn.weight", "c_fc.weight", "c_proj.weight"});
+  };
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    const StepOfStage all = step_of_stage(GetParam(), recompute, [](auto) { return false; });
+    const StepOfStage upper = step_of_stage(GetParam(), recompute, lower);
+    const StepOfStage vectors = step_of_stage(GetParam(), recompute, matrices);
+    EXPECT_LT(upper.kept_bytes, all.kept_bytes);
+    if (recompute == Recompute::kNone) {
+      EXPECT_LT(vectors.kept_bytes, all.kept_bytes);
+    }
+    for (const auto& [step, frozen] :
+         {std::pair(&upper, std::function<bool(std::string_view)>(lower)), {&vectors, matrices}}) {
+      for (const auto& [name, values] : all.gradients) {
+        if (frozen(name)) {
+          EXPECT_FALSE(step->gradients.contains(name)) << name;
+        } else {
+          ASSERT_TRUE(step->gradients.contains(name)) << name;
+          EXPECT_EQ(step->gradients.at(name), values) << name;
+        }
+      }
     }
   }
 }

@@ -47,6 +47,9 @@ class Linear {
   // After a recomputation x lies elsewhere, with the same values.
   static void move_input(Stash& stash, ConstTensor x_TI) { stash.x_TI = x_TI; }
 
+  // Whether backward_weight() reads x. If not, its memory may be given back after forward().
+  bool reads_input_again() const { return !weight_.frozen(); }
+
   int64_t output_width() const { return output_width_; }
 
  private:

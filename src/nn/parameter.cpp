@@ -201,6 +201,10 @@ ParameterStack& ParameterUnit::declare(const std::vector<ParameterSpec>& members
   return stack;
 }
 
+bool ParameterUnit::frozen() const {
+  return std::ranges::all_of(members_, [](const Parameter* member) { return member->frozen; });
+}
+
 void ParameterUnit::acquire() {
   for (Parameter* parameter : members_) {
     ++parameter->acquired;

@@ -117,6 +117,8 @@ class ParameterUnit {
   void acquire();
   void release();
 
+  bool frozen() const;  // all of it: nothing in it needs a backward pass
+
   // Holds a unit while a pass of a layer runs.
   class Lease {
    public:

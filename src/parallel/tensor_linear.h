@@ -35,6 +35,7 @@ class ColumnParallelLinear {
     shard_.backward_weight(context, stash);
   }
 
+  bool reads_input_again() const { return shard_.reads_input_again(); }
   int64_t output_width() const { return shard_.output_width(); }  // of this rank
 
  private:
@@ -64,6 +65,8 @@ class RowParallelLinear {
   void backward_weight(Context& context, Stash& stash) const {
     shard_.backward_weight(context, stash);
   }
+
+  bool reads_input_again() const { return shard_.reads_input_again(); }
 
  private:
   comm::Collective& group_;
