@@ -16,7 +16,10 @@ constexpr const AttentionBackend* kBackends[] = {
     &cpu::kAttentionAvx512F16,        &cpu::kAttentionAvx2F32,   &cpu::kAttentionAvx2Bf16,
     &cpu::kAttentionAvx2F16,
 #endif
-    &cpu::kAttentionSimdF32,          &cpu::kAttentionSimdBf16,  &cpu::kAttentionSimdF16,
+    &cpu::kAttentionSimdF32,          &cpu::kAttentionSimdBf16,
+#if !defined(__x86_64__)
+    &cpu::kAttentionSimdF16,
+#endif
     &cpu::kAttentionPlainF32,         &cpu::kAttentionPlainBf16, &cpu::kAttentionPlainF16};
 
 AttentionShape shape_of(std::string_view op, ConstTensor q_BQHD, ConstTensor k_BKGD) {

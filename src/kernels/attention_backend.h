@@ -105,7 +105,9 @@ extern const AttentionBackend kAttentionPlainBf16;
 extern const AttentionBackend kAttentionPlainF16;
 extern const AttentionBackend kAttentionSimdF32;
 extern const AttentionBackend kAttentionSimdBf16;
+#if !defined(__x86_64__)
 extern const AttentionBackend kAttentionSimdF16;
+#endif
 #if defined(__x86_64__)
 extern const AttentionBackend kAttentionAvx2F32;
 extern const AttentionBackend kAttentionAvx2Bf16;

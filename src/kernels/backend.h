@@ -13,8 +13,9 @@
 //
 // The span lives until the function returns: that is how the op is timed.
 //
-// A backend is a table: the `target` it is for, the `dtype` if it is for one only, functions, and
-// plans. A plan is a pure function of shapes, strides and dtypes that needs no device.
+// A backend is a table: the `target` it is for, the `dtype` if it is for one only (or a function
+// takes(dtype) if it lacks some), functions, and plans. A plan is a pure function of shapes,
+// strides and dtypes that needs no device.
 
 #pragma once
 
@@ -37,6 +38,9 @@ const Backend& choose(std::string_view op, const Backend* const (&backends)[kCou
     bool takes_dtype = dtype != DType::kI32;
     if constexpr (requires { backend->dtype; }) {
       takes_dtype = backend->dtype == dtype;
+    }
+    if constexpr (requires { backend->takes(dtype); }) {
+      takes_dtype = takes_dtype && backend->takes(dtype);
     }
     if (takes_dtype && runs_on(backend->target, machine)) {
       return *backend;

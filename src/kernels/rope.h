@@ -31,6 +31,9 @@ struct RopeTask {
 struct RopeBackend {
   Target target = Target::kCpu;
   void (*run)(Context& context, const RopeTask& task) = nullptr;
+  bool half_floats = true;  // f16 among the dtypes
+
+  bool takes(DType dtype) const { return half_floats || dtype != DType::kF16; }
 };
 
 namespace cpu {

@@ -75,6 +75,21 @@ TEST_P(RopeTest, ForwardMatchesTheFormulaForEveryDtypeAndWidth) {
   }
 }
 
+// A turn by nothing is an identity for every f16, the smallest too, on every target.
+TEST_P(RopeTest, KeepsEveryFiniteHalfFloat) {
+  std::vector<float> finite;
+  for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    finite.push_back(to_float(F16{static_cast<uint16_t>(bits)}));
+    finite.push_back(-finite.back());
+  }
+  const auto T = static_cast<int64_t>(finite.size() / 64);
+  finite.resize(static_cast<size_t>(T * 64));
+  const Tensor x = rig.tensor({T, 1, 64}, finite, DType::kF16);
+  rope_apply(rig.context, x, table(1, 64), rig.ids({T}, std::vector<int32_t>(finite.size() / 64)),
+             Rotation::kForward);
+  EXPECT_EQ(values_of(x), finite);
+}
+
 // The transpose of a rotation turns back what it turned.
 TEST_P(RopeTest, BackwardUndoesForward) {
   const Tensor x = rig.random({4, 2, 48}, 1);

@@ -93,6 +93,9 @@ nn::LinearSpec qkv_spec(const ModelSpec& spec, int64_t layer) {
   if (family.fused_query_key_value) {
     result.weights = {
         matrix(spec, Role::kQueryKeyValue, layer, {query + 2 * key, spec.hidden_size})};
+    if (query == key) {
+      result.weights.front().fused = 3;
+    }
     bias(Role::kQueryKeyValueBias, query + 2 * key);
     return result;
   }

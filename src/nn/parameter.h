@@ -33,6 +33,8 @@ struct ParameterSpec {
   float deviation = 0.02f;  // standard deviation of normal initial values
   ParameterRole role = ParameterRole::kHiddenMatrix;
   bool transposed = false;  // a linear layer's matrix with a row for every input, not every output
+  int64_t fused =
+      1;  // matrices with as many outputs each that the tensor has side by side: q, k, v
 
   Box box() const { return shard.value_or(all_of(whole)); }
   bool operator==(const ParameterSpec&) const = default;

@@ -21,10 +21,30 @@ OwnedTensor cleared(Context& context, Arena& memory, const Shape& shape) {
   return tensor;
 }
 
-// Outputs and inputs of the layer that a matrix belongs to.
+// Outputs and inputs of the layer that a matrix belongs to, or each of those that are fused in it.
 Shape shape_OI(const nn::ParameterSpec& matrix) {
   const Shape& whole = matrix.whole;
-  return matrix.transposed ? Shape{whole[1], whole[0]} : whole;
+  CADRE_CHECK(whole[matrix.transposed ? 1 : 0] % matrix.fused == 0, matrix.name, " ", whole);
+  return matrix.transposed ? Shape{whole[1] / matrix.fused, whole[0]}
+                           : Shape{whole[0] / matrix.fused, whole[1]};
+}
+
+// Each of the fused matrices by itself: together they have other singular values.
+void orthogonalise_each(Context& context, Tensor direction, const nn::ParameterSpec& matrix,
+                        int64_t steps) {
+  if (matrix.fused == 1) {
+    orthogonalise(context, direction, steps);
+    return;
+  }
+  const int64_t outputs = shape_OI(matrix)[0];
+  for (int64_t i = 0; i < matrix.fused; ++i) {
+    const Tensor part = matrix.transposed ? direction.columns(i * outputs, outputs)
+                                          : direction.rows(i * outputs, outputs);
+    const OwnedTensor alone = allocate(context.workspace, DType::kF32, part.shape);
+    kernels::convert(context, alone, part);
+    orthogonalise(context, alone, steps);
+    kernels::convert(context, part, alone.view());
+  }
 }
 
 }  // namespace
@@ -111,7 +131,7 @@ void Optimizer::muon_update(Context& context, const OptimizedParameter& options,
   const OwnedTensor direction = allocate(context.workspace, DType::kF32, parameter.master.shape);
   kernels::muon_momentum(context, direction, member.first, parameter.gradient, scale_1_,
                          static_cast<float>(spec_.muon_momentum), true);
-  orthogonalise(context, direction, spec_.muon_newton_schulz_steps);
+  orthogonalise_each(context, direction, parameter.spec, spec_.muon_newton_schulz_steps);
   kernels::muon_apply(context, parameter.master, parameter.copy, direction, scale_1_, learning_rate,
                       muon_scale(shape_OI(parameter.spec)), options.weight_decay);
 }

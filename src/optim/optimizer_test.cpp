@@ -235,6 +235,52 @@ TEST(Optimizer, MuonMovesAMatrixThatIsStoredTransposedAsItsTranspose) {
   }
 }
 
+// GPT-2 has q, k and v in one tensor; with equal gradients they move as three tensors would.
+TEST(Optimizer, MuonMovesFusedMatricesOneByOne) {
+  for (const bool is_transposed : {false, true}) {
+    TrainingSpec training = training_with(OptimizerKind::kMuon);
+    Rig rig(kCpu);
+    Arena memory{*rig.source, rig.trace, rig.arena(MemoryCategory::kOptimizer)};
+    nn::ParameterStore store({});
+    const Shape all = is_transposed ? Shape{4, 15} : Shape{15, 4};
+    store.declare({{.name = "fused", .whole = all, .transposed = is_transposed, .fused = 3}});
+    for (const char* name : {"q", "k", "v"}) {
+      store.declare({{.name = name, .whole = {5, 4}}});
+    }
+    store.allocate(rig.context, {rig.parameters, rig.gradients, memory});
+    std::vector<float> values, gradients;
+    for (uint64_t i = 1; i <= 3; ++i) {
+      nn::Parameter& one = store.parameters()[i];
+      set_values(one.master, values_of(rig.random({5, 4}, i)));
+      std::vector<float> gradient = values_of(rig.random({5, 4}, 10 + i));
+      for (float& value : gradient) {
+        value *= static_cast<float>(i);  // so that one norm over all would show
+      }
+      set_values(one.gradient, gradient);
+      for (const float value : values_of(one.master)) {
+        values.push_back(value);
+      }
+      gradients.insert(gradients.end(), gradient.begin(), gradient.end());
+    }
+    nn::Parameter& fused = store.parameters()[0];
+    set_values(fused.master, is_transposed ? transposed(values, 15) : values);
+    set_values(fused.gradient, is_transposed ? transposed(gradients, 15) : gradients);
+    Optimizer optimizer(rig.context, memory, training.optimizer,
+                        optimized_parameters(store, training));
+    optimizer.step(rig.context, rig.tensor({1}, {kCount}),
+                   {.learning_rate = kRate, .max_grad_norm = kMaxNorm});
+    std::vector<float> apart;
+    for (size_t i = 1; i <= 3; ++i) {
+      for (const float value : values_of(store.parameters()[i].master)) {
+        apart.push_back(value);
+      }
+    }
+    const std::vector<float> moved = values_of(fused.master);
+    expect_near(rig.tensor({15, 4}, is_transposed ? transposed(moved, 4) : moved),
+                rig.tensor({15, 4}, apart), 1e-6f);
+  }
+}
+
 TEST(Optimizer, DoesNotClipWhatIsShortEnough) {
   Problem clipped(training_with(OptimizerKind::kSgd));
   Problem free(training_with(OptimizerKind::kSgd));

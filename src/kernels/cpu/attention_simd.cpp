@@ -44,7 +44,7 @@ constexpr AttentionBackend on(Target target, AttentionBackend backend) {
 #if defined(__x86_64__)
 const AttentionBackend kAttentionSimdF32 = on(Target::kCpuSimd, N_SSSE3::kBackendF32);
 const AttentionBackend kAttentionSimdBf16 = on(Target::kCpuSimd, N_SSSE3::kBackendBf16);
-const AttentionBackend kAttentionSimdF16 = on(Target::kCpuSimd, N_SSSE3::kBackendF16);
+// (No f16: Highway emulates its conversions before AVX2's F16C, and loses small numbers.)
 const AttentionBackend kAttentionAvx2F32 = on(Target::kCpuAvx2, N_AVX2::kBackendF32);
 const AttentionBackend kAttentionAvx2Bf16 = on(Target::kCpuAvx2, N_AVX2::kBackendBf16);
 const AttentionBackend kAttentionAvx2F16 = on(Target::kCpuAvx2, N_AVX2::kBackendF16);

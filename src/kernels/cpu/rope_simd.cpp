@@ -89,7 +89,9 @@ HWY_AFTER_NAMESPACE();
 namespace cadre::kernels::cpu {
 
 #if defined(__x86_64__)
-const RopeBackend kRopeSimd{.target = Target::kCpuSimd, .run = N_SSSE3::kRunRope};
+// Highway emulates conversions of f16 before AVX2's F16C, and loses small numbers.
+const RopeBackend kRopeSimd{
+    .target = Target::kCpuSimd, .run = N_SSSE3::kRunRope, .half_floats = false};
 const RopeBackend kRopeAvx2{.target = Target::kCpuAvx2, .run = N_AVX2::kRunRope};
 const RopeBackend kRopeAvx512{.target = Target::kCpuAvx512, .run = N_AVX3::kRunRope};
 #else
