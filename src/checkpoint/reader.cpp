@@ -20,11 +20,6 @@ namespace {
 constexpr std::string_view kSingleFile = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;  // what cannot be looked at is reported when it is opened
-  return std::filesystem::exists(path, ignored);
-}
-
 std::vector<int64_t> sizes_of(const Shape& shape) {
   std::vector<int64_t> sizes;
   for (int d = 0; d < shape.rank(); ++d) {

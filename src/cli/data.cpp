@@ -95,6 +95,7 @@ void add_data_command(CLI::App& app, int& exit_code) {
   command->add_option("config", flags->config, "the run's YAML file")->required();
   command->add_option("--set", flags->read.set, "override a key: a.b=value")
       ->allow_extra_args(false);
+  command->add_option("--deepspeed", flags->read.deepspeed, "a DeepSpeed JSON file to merge");
   command->add_flag("--json", flags->json, "print JSON");
   command->callback([flags, &exit_code] { exit_code = run(*flags); });
 }

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -9,6 +11,7 @@
 #include "base/step_error.h"
 #include "cli/commands.h"
 #include "data/dataset.h"
+#include "storage/file.h"
 #include "train/evaluation.h"
 #include "train/model_folder.h"
 #include "train/run_setup.h"
@@ -54,7 +57,6 @@ DataSpec data_spec(const Flags& flags, const ModelSpec& model) {
                              ? flags.sequence_length
                              : std::min<int64_t>(1024, model.max_position_embeddings);
   data.packing = flags.documents ? Packing::kDocument : Packing::kConcat;
-  data.cache_directory = std::filesystem::absolute(".cache/cadre").string();
   return data;
 }
 
@@ -63,11 +65,44 @@ Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const Flags& flags,
   if (!flags.tokenizer.empty()) {
     return data::Tokenizer::load(flags.tokenizer);
   }
-  if (std::filesystem::exists(folder / "tokenizer.json")) {
+  if (is_there(folder / "tokenizer.json")) {
     return data::Tokenizer::load(folder.string());
   }
   return std::unique_ptr<data::Tokenizer>();  // the data must be tokens
 }
+
+// Where shards are kept for the next time: as train does, in the working directory; where nobody
+// may write there, in a folder of temporary files that ends with the evaluation.
+class ShardFolder {
+ public:
+  ShardFolder() {
+    std::error_code ignored;
+    const std::filesystem::path here = std::filesystem::current_path(ignored);
+    const std::filesystem::path existing = data::existing_folder_above(here / kCache / "shards");
+    if (::access(existing.c_str(), W_OK) == 0) {
+      path_ = here / kCache;
+    } else {
+      path_ = std::filesystem::temp_directory_path(ignored) / concat("cadre-eval-", ::getpid());
+      temporary_ = true;
+    }
+  }
+  ~ShardFolder() {
+    std::error_code ignored;
+    if (temporary_) {
+      std::filesystem::remove_all(path_, ignored);
+    }
+  }
+  ShardFolder(const ShardFolder&) = delete;
+  ShardFolder& operator=(const ShardFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  static constexpr std::string_view kCache = ".cache/cadre";
+
+  std::filesystem::path path_;
+  bool temporary_ = false;
+};
 
 Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   const std::optional<Precision> precision = precision_named(flags.precision);
@@ -90,6 +125,8 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
     return tokenizer.error();
   }
   DataSpec data = data_spec(flags, *model);
+  const ShardFolder shards;  // outlives what is mapped from it
+  data.cache_directory = shards.path().string();
   const int threads = train::thread_count(flags.threads);
   ThreadPool pool(threads);
   data::CacheUndo undo(data.cache_directory);

@@ -80,15 +80,14 @@ Result<Json> run_probe(const Flags& flags) {
   if (Status status = check_positions(flags.positions, tokens->length); !status) {
     return status.error();
   }
-  Result<std::unique_ptr<train::Engine>> engine =
-      train::load_engine(*folder, *model,
-                         {.precision = *precision,
-                          .purpose = flags.gradients ? train::Purpose::kGradients
-                                                     : train::Purpose::kInference,
-                          .batch_size = tokens->sequences,
-                          .sequence_length = tokens->length,
-                          .whole_logits = true,
-                          .threads = train::thread_count(flags.threads)});
+  Result<std::unique_ptr<train::Engine>> engine = train::load_engine(
+      *folder, *model,
+      {.precision = *precision,
+       .purpose = flags.gradients ? train::Purpose::kGradients : train::Purpose::kInference,
+       .batch_size = tokens->sequences,
+       .sequence_length = tokens->length,
+       .whole_logits = true,
+       .threads = train::thread_count(flags.threads)});
   if (!engine) {
     return engine.error();
   }

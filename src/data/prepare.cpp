@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "data/build_lock.h"
 #include "data/shard_builder.h"
+#include "storage/file.h"
 #include "storage/publish.h"
 #include "storage/safe_writer.h"
 
@@ -248,7 +249,7 @@ Result<PreparedSource> prepare_source(const SourceSpec& spec, const PrepareOptio
   work.folder = options.cache_directory / folder_name(name_of(spec), work.key);
 
   const auto reuse = [&work]() -> std::optional<PreparedSource> {
-    if (!fs::exists(work.folder)) {
+    if (!is_there(work.folder)) {
       return std::nullopt;
     }
     Result<PreparedSource> found = open_prepared(work);

@@ -126,6 +126,11 @@ Result<std::vector<std::string>> list_folder(const std::filesystem::path& folder
   return names;
 }
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 Status make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -68,6 +68,9 @@ class ReadableFile {
 // Names, not paths, of what a folder holds, sorted. A folder that does not exist is empty.
 Result<std::vector<std::string>> list_folder(const std::filesystem::path& folder);
 
+// Whether something has that name. False, too, where nobody may look.
+bool is_there(const std::filesystem::path& path);
+
 // Makes the folder and those above it.
 Status make_folder(const std::filesystem::path& folder);
 

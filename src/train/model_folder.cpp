@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoints.h"
 #include "checkpoint/reader.h"
 #include "model/family.h"
+#include "storage/file.h"
 #include "train/limits.h"
 #include "train/rehearsal.h"
 #include "train/weights.h"
@@ -12,10 +13,11 @@ namespace cadre::train {
 namespace fs = std::filesystem;
 
 Result<fs::path> find_model_folder(const fs::path& folder) {
-  if (!fs::exists(folder)) {
-    return input_error(folder.string(), ": no such folder");
+  std::error_code error;
+  if (!fs::exists(folder, error)) {
+    return input_error(folder.string(), ": ", error ? error.message() : "no such folder");
   }
-  if (fs::exists(folder / "config.json") || !fs::exists(folder / "checkpoints")) {
+  if (is_there(folder / "config.json") || !is_there(folder / "checkpoints")) {
     return folder;
   }
   Result<std::optional<CheckpointInfo>> newest =

@@ -6,6 +6,7 @@
 
 #include "spec/read.h"
 #include "spec/resume.h"
+#include "storage/file.h"
 
 namespace cadre::train {
 namespace {
@@ -24,7 +25,7 @@ Result<std::optional<CheckpointInfo>> find_checkpoint(const RunFolder& folder,
   const auto note = [&log](const std::string& text) { log.warning("checkpoint", text); };
   if (options.resume == TrainOptions::Resume::kFrom) {
     const fs::path& from = options.resume_from;
-    if (fs::exists(from / "checkpoints")) {
+    if (is_there(from / "checkpoints")) {
       Result<std::optional<CheckpointInfo>> newest = newest_complete(from / "checkpoints", note);
       if (newest && !newest->has_value()) {
         return input_error("--resume ", from.string(), ": has no complete checkpoint");

@@ -8,6 +8,7 @@
 #include "checkpoint/reader.h"
 #include "data/tokenizer_cache.h"
 #include "model/family.h"
+#include "storage/file.h"
 #include "train/limits.h"
 
 namespace cadre::train {
@@ -35,7 +36,7 @@ Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const RunSpec& spec, int
                                                         const SetupOptions& options,
                                                         data::CacheUndo* undo) {
   if (spec.tokenizer && spec.tokenizer->train_vocab_size > 0) {
-    if (fs::exists(options.trained_tokenizer)) {
+    if (is_there(options.trained_tokenizer)) {
       return data::Tokenizer::load(options.trained_tokenizer.string());
     }
     return data::trained_tokenizer(spec.data.sources,
@@ -49,7 +50,7 @@ Result<std::unique_ptr<data::Tokenizer>> find_tokenizer(const RunSpec& spec, int
   if (spec.tokenizer) {
     return data::Tokenizer::load(spec.tokenizer->from);
   }
-  if (!spec.model.from.empty() && fs::exists(fs::path(spec.model.from) / "tokenizer.json")) {
+  if (!spec.model.from.empty() && is_there(fs::path(spec.model.from) / "tokenizer.json")) {
     return data::Tokenizer::load(spec.model.from);
   }
   return std::unique_ptr<data::Tokenizer>();

@@ -2,6 +2,7 @@
 
 import math
 import os
+import tempfile
 import unittest
 
 import support
@@ -50,6 +51,36 @@ class CommandsTest(support.ProgramTest):
         longest = ["eval", "runs/run", "--data", "other.txt", "--json", "--seq"]
         self.assertEqual(self.run_program(*longest, "2147483647", check=0).out,
                          self.run_program(*longest, "100000", check=0).out)
+
+    @unittest.skipIf(os.getuid() != 0, "needs the right to become another user")
+    def test_eval_works_where_nothing_may_be_written(self):
+        self.put_model()
+        self.put_tokens()
+        command = ["eval", "model", "--data", "tokens.json", "--seq", "16", "--json"]
+        self.run_as_nobody("--version", check=0)
+        before = support.state_of(self.folder)
+        result = self.run_as_nobody(*command, check=0)
+        self.assertEqual(support.state_of(self.folder), before)
+        self.assertFalse([name for name in os.listdir(tempfile.gettempdir())
+                          if name.startswith("cadre-eval-")])
+        self.assertEqual(result.out, self.run_program(*command, check=0).out)
+
+    @unittest.skipIf(os.getuid() != 0, "needs the right to become another user")
+    def test_a_folder_that_may_not_be_looked_into_is_an_error_and_no_abort(self):
+        self.put_model("closed/model")
+        os.chmod(self.path("closed"), 0o700)
+        self.put_tokens()
+        for command in (["eval", "closed/model", "--data", "tokens.json"],
+                        ["generate", "closed/model", "--prompt", "x"],
+                        ["probe", "closed/model", "--tokens", "tokens.json"]):
+            result = self.run_as_nobody(*command, check=2)
+            self.assertIn("closed/model: Permission denied", result.err)
+        os.mkdir(self.path("open"))
+        os.chmod(self.path("open"), 0o777)
+        self.put_config(model={"from": "closed/model"}, output="open/run",
+                        data={"cache_directory": "open/cache"})
+        result = self.run_as_nobody("train", "run.yaml", check=2)
+        self.assertIn("closed/model", result.err)
 
     def test_probe_gives_loss_logits_and_gradients(self):
         self.put_model()
