@@ -82,6 +82,21 @@ Status check_positions(const ModelSpec& model, const LoadedRun& loaded) {
 
 constexpr double kStepsMax = 1e15;
 
+// With training.steps the configuration alone shows it; how many steps epochs are is known here.
+Status check_warmup(const RunSetup& setup, const LoadedRun& loaded) {
+  const ScheduleSpec& schedule = setup.spec.training.schedule;
+  const int64_t rising = schedule.warmup_steps.value_or(0);
+  const int64_t falling = schedule.decay_steps.value_or(0);
+  if (rising + falling <= setup.total_steps) {
+    return {};
+  }
+  const std::string_view key = rising > 0 ? "training.warmup_steps" : "training.decay_steps";
+  return input_error(loaded.place_of(key), ": ", key, ": ", rising, " steps of warm-up and ",
+                     falling, " of decay, but the run has ", setup.total_steps,
+                     " steps; allowed: together at most these, or warmup_ratio and decay_ratio, "
+                     "which are shares of the run");
+}
+
 Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& options) {
   ThreadPool pool(setup.threads);
   Result<std::unique_ptr<data::Dataset>> dataset =
@@ -117,7 +132,7 @@ Status open_data(RunSetup& setup, const LoadedRun& loaded, const SetupOptions& o
     }
     setup.total_steps = std::max<int64_t>(1, std::llround(steps));
   }
-  return {};
+  return check_warmup(setup, loaded);
 }
 
 }  // namespace

@@ -148,6 +148,42 @@ TEST_F(TrainerTest, GivesTheSameStepsForAnyAccumulation) {
   }
 }
 
+// An epoch is used up to its last sample: the next command goes on with the second one, and that is
+// another order of the same samples.
+TEST_F(TrainerTest, FieldCase_C14_AResumeExactlyAtAnEpochsEndRunsTheNextOne) {
+  const auto epochs = [this](const std::string& output, const std::string& count) {
+    LoadedRun loaded = configuration(
+        output, "  epochs: " + count + "\n  lr_scheduler: constant\n  seed: 3\n", "threads: 1\n");
+    loaded.run.training.micro_batch_size = 1;  // so that an epoch ends where a step does
+    return run(loaded);
+  };
+  ASSERT_EQ(epochs("halves", "1"), 0);
+  const size_t steps = metrics("halves").size();
+  ASSERT_GT(steps, 10u);
+  ASSERT_EQ(epochs("halves", "2"), 0);
+  ASSERT_EQ(epochs("whole", "2"), 0);
+  const std::vector<Json> a = metrics("whole"), b = metrics("halves");
+  ASSERT_EQ(a.size(), 2 * steps);
+  ASSERT_EQ(b.size(), 2 * steps);
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i]["loss"], b[i]["loss"]) << "step " << i + 1;
+  }
+  expect_same_result("whole", "halves", fmt::format("step-{:08}", 2 * steps));
+}
+
+TEST_F(TrainerTest, RefusesAWarmUpThatIsLongerThanTheEpochs) {
+  const LoadedRun loaded = configuration("a", "  epochs: 1\n  warmup_steps: 5000\n");
+  const Result<RunEnd> end = train_run(loaded, {.log_json = true});
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().kind, ErrorKind::kInput);
+  for (const char* part : {"run.yaml:", "training.warmup_steps", "5000", "warmup_ratio"}) {
+    EXPECT_NE(end.error().message.find(part), std::string::npos) << end.error().message;
+  }
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  EXPECT_FALSE(fs::exists(folder / "cache"));
+  EXPECT_EQ(run(configuration("a", "  epochs: 1\n  warmup_steps: 5\n")), 0);
+}
+
 TEST_F(TrainerTest, FieldCase_C15_AFinishedRunIsLeftAlone) {
   ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
   const auto before = fs::last_write_time(folder / "a/checkpoints/step-00000003/manifest.json");
