@@ -126,6 +126,31 @@ TEST(FieldCases, B5_B29_AMicroBatchOrAStepWithoutTargetsIsHarmless) {
   EXPECT_EQ(values_of(*engine), before);
 }
 
+// Of three micro-batches the middle one has no targets: the step is that of the other two.
+TEST(FieldCases, B5_AMicroBatchWithoutTargetsInAnAccumulationIsHarmless) {
+  const auto step = [](int64_t micro_batches, const FillBatch& fill) {
+    EngineSpec spec = small_spec(2, 8);
+    spec.training.gradient_accumulation_steps = micro_batches;
+    spec.training.max_grad_norm = 0.2;
+    std::unique_ptr<Engine> engine = make_engine(spec);
+    const StepResult result = engine->step({.learning_rate = 0.5}, fill);
+    EXPECT_GT(result.grad_norm, 0.2);
+    return std::make_pair(result, values_of(*engine));
+  };
+  const auto [expected, moved] = step(2, rows_of(2, 8));
+  const auto [result, values] = step(3, [](int64_t micro_batch, const HostBatch& host) {
+    rows_of(2, 8)(micro_batch / 2, host);
+    if (micro_batch == 1) {
+      std::ranges::fill(host.targets, kernels::kIgnoredTarget);
+    }
+  });
+  EXPECT_TRUE(result.finite);
+  EXPECT_EQ(result.target_tokens, expected.target_tokens);
+  EXPECT_EQ(result.loss, expected.loss);
+  EXPECT_EQ(result.grad_norm, expected.grad_norm);
+  EXPECT_EQ(values, moved);
+}
+
 TEST(FieldCases, B26_TheReportedLossDoesNotContainTheZLoss) {
   EngineSpec spec = small_spec(2, 8);
   const StepResult plain = make_engine(spec)->accumulate({}, rows_of(2, 8), 1);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "checkpoint/save.h"
 #include "model/family.h"
 #include "testing/golden.h"
 #include "testing/temporary_folder.h"
@@ -117,6 +118,46 @@ TEST(Weights, G5TrainsAndSavesOneTensorForATiedHead) {
   }
   EXPECT_TRUE(names.contains("model.embed_tokens.weight"));
   EXPECT_FALSE(names.contains("lm_head.weight"));
+}
+
+// G3: what is written of a tied model has no head, in one file and in many, and is read again.
+TEST(Weights, G3ATiedModelIsExportedWithoutAHead) {
+  const Golden golden = testing::load_golden("gqa_tied");
+  const std::unique_ptr<Engine> engine = make_engine(golden);
+  ASSERT_TRUE(load_changed(*engine, golden, [](Golden&) {}).ok());
+  CheckpointContents contents;
+  contents.model = model_tensors(*engine);
+  contents.config = model::write_model_config(engine->spec().model, "float32");
+  EXPECT_EQ(contents.config["tie_word_embeddings"], true);
+  for (const int64_t shard_bytes : {int64_t{1} << 30, int64_t{4096}}) {
+    SCOPED_TRACE(shard_bytes);
+    const testing::TemporaryFolder folder;
+    const std::filesystem::path model = folder / "m";
+    ASSERT_TRUE(save_model_folder(model, contents, {.shard_bytes_max = shard_bytes}).ok());
+    const bool sharded = std::filesystem::exists(model / "model.safetensors.index.json");
+    EXPECT_EQ(sharded, shard_bytes == 4096);
+    int64_t elements = 0;
+    for (const testing::GoldenTensor& tensor : golden.weights) {
+      elements += static_cast<int64_t>(tensor.values.size());
+    }
+    if (sharded) {
+      const Json index = testing::read_golden_file(model / "model.safetensors.index.json");
+      EXPECT_FALSE(index["weight_map"].contains("lm_head.weight"));
+      EXPECT_EQ(index["weight_map"].size(), golden.weights.size());
+      EXPECT_EQ(index["metadata"]["total_size"], 4 * elements);
+    }
+    const Json config = testing::read_golden_file(model / "config.json");
+    Golden again = golden;
+    again.config = config;
+    const std::unique_ptr<Engine> reader = make_engine(again);
+    const Status status = load_weights(*reader, model);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    for (const nn::Parameter& parameter : reader->store().parameters()) {
+      const auto tensor =
+          std::ranges::find(golden.weights, parameter.spec.name, &testing::GoldenTensor::name);
+      EXPECT_EQ(testing::values_of(parameter.stored()), tensor->values) << parameter.spec.name;
+    }
+  }
 }
 
 // G10: rows of the vocabulary are drawn one by one; none is a copy of another.
