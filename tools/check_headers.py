@@ -19,7 +19,8 @@ def flags_of(commands):
 
 
 def check(header, flags):
-    command = ["clang++-14", "-fsyntax-only", "-x", "c++", "-Isrc", *flags, str(header)]
+    command = ["clang++-14", "-fsyntax-only", "-x", "c++", "-Isrc", '-DCADRE_TEST_DATA=""', *flags,
+               str(header)]
     done = subprocess.run(command, capture_output=True, text=True)
     return header, done.returncode, done.stderr
 

@@ -104,6 +104,25 @@ class ShardFolder {
   bool temporary_ = false;
 };
 
+// Shortens a sequence that is longer than all data: the rest would be padding, whose attention
+// costs its square.
+Result<std::unique_ptr<data::Dataset>> open_data(DataSpec& data,
+                                                 const data::DatasetOptions& options) {
+  Result<std::unique_ptr<data::Dataset>> dataset = data::Dataset::open(data, options);
+  if (!dataset) {
+    return dataset;
+  }
+  int64_t tokens = 2;
+  for (const data::SourceReport& report : (*dataset)->reports()) {
+    tokens += report.tokens;
+  }
+  if (data.sequence_length <= tokens) {
+    return dataset;
+  }
+  data.sequence_length = tokens;
+  return data::Dataset::open(data, options);
+}
+
 Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   const std::optional<Precision> precision = precision_named(flags.precision);
   if (!precision) {
@@ -130,28 +149,14 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   const int threads = train::thread_count(flags.threads);
   ThreadPool pool(threads);
   data::CacheUndo undo(data.cache_directory);
-  const auto open = [&] {
-    return data::Dataset::open(data, {.encoder = train::encoder_of(tokenizer->get()),
-                                      .vocab_size = model->vocab_size,
-                                      .pool = &pool,
-                                      .log = &log,
-                                      .undo = &undo});
-  };
-  Result<std::unique_ptr<data::Dataset>> dataset = open();
+  Result<std::unique_ptr<data::Dataset>> dataset =
+      open_data(data, {.encoder = train::encoder_of(tokenizer->get()),
+                       .vocab_size = model->vocab_size,
+                       .pool = &pool,
+                       .log = &log,
+                       .undo = &undo});
   if (!dataset) {
     return dataset.error();
-  }
-  // A sequence that is longer than all data would be padding, whose attention costs its square.
-  int64_t tokens = 0;
-  for (const data::SourceReport& report : (*dataset)->reports()) {
-    tokens += report.tokens;
-  }
-  if (data.sequence_length > std::max<int64_t>(2, tokens)) {
-    data.sequence_length = std::max<int64_t>(2, tokens);
-    dataset = open();
-    if (!dataset) {
-      return dataset.error();
-    }
   }
   const std::unique_ptr<data::SampleStream> stream = (*dataset)->validation();
   if (stream == nullptr) {

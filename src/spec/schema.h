@@ -191,8 +191,8 @@ constexpr Allowed positive_share() {
 constexpr Allowed below_one() {
   return {.type = KeyType::kNumber, .minimum = 0, .maximum = 1, .below_maximum = true};
 }
-constexpr Allowed number_at_least(double minimum) {
-  return {.type = KeyType::kNumber, .minimum = minimum};
+constexpr Allowed between(double minimum, double maximum) {
+  return {.type = KeyType::kNumber, .minimum = minimum, .maximum = maximum};
 }
 constexpr Allowed choice(std::span<const ChoiceName> names) {
   return {.type = KeyType::kChoice, .choices = names};

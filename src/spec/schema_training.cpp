@@ -150,7 +150,7 @@ constexpr Key kKeys[] = {
      "of "
      "attention's probabilities.",
      "those of the model"},
-    {"training.initial_loss_scale", schema::number_at_least(1),
+    {"training.initial_loss_scale", schema::between(1, 4294967296.0),
      training<&TrainingSpec::initial_loss_scale>, kReported,
      "fp16: the factor of the mean loss at the start."},
     {"training.loss_scale_window", at_least(1), training<&TrainingSpec::loss_scale_window>,

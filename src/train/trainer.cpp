@@ -124,6 +124,10 @@ Status Run::make_engine() {
   }
   engine_ = std::make_unique<Engine>(spec, Device{.kind = DeviceKind::kCpu, .target = target},
                                      setup_.threads, rehearsal_.ledger);
+  if (std::ranges::all_of(engine_->store().parameters(), &nn::Parameter::frozen)) {
+    return input_error(
+        "training.parameter_groups: every parameter is frozen, so that nothing would be trained");
+  }
   peak_flops_ = kernels::measure_peak_flops(engine_->context());
   if (setup_.spec.training.precision == Precision::kFp16) {
     loss_scale_.emplace(setup_.spec.training.initial_loss_scale,

@@ -57,6 +57,12 @@ class BadConfigurationTest(support.ProgramTest):
         self.yaml(data="  validation_fraction: 1.5\n")
         self.refused_everywhere(["run.yaml:12", "validation_fraction", "1.5", "below 1"])
 
+    def test_a_run_that_would_train_nothing_is_refused(self):
+        self.yaml()
+        self.refused("train", "run.yaml", "--set",
+                     'training.parameter_groups=[{parameters: ["*"], frozen: true}]',
+                     says=["training.parameter_groups", "frozen"])
+
     def test_no_number_however_large_ends_in_an_abort(self):
         integers = ["threads", "data.sequence_length", "training.micro_batch_size",
                     "training.gradient_accumulation_steps", "training.steps", "training.warmup_steps",
