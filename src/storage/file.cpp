@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -157,15 +156,6 @@ Status check_writable(const std::filesystem::path& folder) {
     return error;
   }
   return {};
-}
-
-Result<int64_t> free_bytes(const std::filesystem::path& path) {
-  const std::filesystem::path place = nearest_existing(path);
-  struct statvfs facts = {};
-  if (statvfs(place.c_str(), &facts) != 0) {
-    return file_error("ask for the free space of", place, errno);
-  }
-  return static_cast<int64_t>(facts.f_bavail) * static_cast<int64_t>(facts.f_frsize);
 }
 
 }  // namespace cadre

@@ -79,7 +79,4 @@ Status make_folder(const std::filesystem::path& folder);
 // Leaves nothing behind.
 Status check_writable(const std::filesystem::path& folder);
 
-// Free bytes for this user on the file system that holds `path`, or the nearest folder above it.
-Result<int64_t> free_bytes(const std::filesystem::path& path);
-
 }  // namespace cadre

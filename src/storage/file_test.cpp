@@ -95,11 +95,6 @@ TEST(File, ChecksThatAFolderIsWritableWithoutLeavingATrace) {
   EXPECT_FALSE(check_writable(folder / "file"));
 }
 
-TEST(File, TellsTheFreeSpaceAlsoOfAFolderThatIsNotThereYet) {
-  const TemporaryFolder folder;
-  EXPECT_GT(*free_bytes(folder / "later"), 0);
-}
-
 TEST(ChecksumTest, EqualsXxHashsPublishedValuesWhateverThePieces) {
   // Of the empty input and of "abc", as `xxhsum -H3` prints them.
   EXPECT_EQ(checksum_text(checksum_of({})), "2d06800538d394c2");

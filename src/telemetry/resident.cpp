@@ -16,11 +16,6 @@ int64_t resident_bytes() {
   return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
-int64_t peak_resident_bytes() {
-  rusage usage{};
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;
-}
-
 int64_t page_faults() {
   rusage usage{};
   return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_minflt} : 0;

@@ -10,9 +10,6 @@ namespace cadre {
 // resident pages without those of files. 0 where the system does not tell.
 int64_t resident_bytes();
 
-// The most that resident memory, files included, has ever been (getrusage).
-int64_t peak_resident_bytes();
-
 // Pages touched for the first time so far (minor faults).
 int64_t page_faults();
 
