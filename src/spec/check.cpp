@@ -269,7 +269,7 @@ Status check_model(const LoadedRun& loaded, const ModelSpec& model) {
                  concat("found ", length, "; allowed: at most the model's ",
                         model.max_position_embeddings, " positions, as they are learned"));
   }
-  if (loaded.run.tokenizer.has_value() &&
+  if (model.vocab_size > 0 && loaded.run.tokenizer.has_value() &&
       loaded.run.tokenizer->train_vocab_size > model.vocab_size) {
     problems.add(loaded.place_of("tokenizer.train.vocab_size"), "tokenizer.train.vocab_size",
                  concat("found ", loaded.run.tokenizer->train_vocab_size,

@@ -16,7 +16,8 @@ namespace cadre {
 void check_combinations(const Draft& draft, const Statements& statements, ReadContext& context,
                         std::vector<std::string>& notes);
 
-// Looks at what only the resolved model knows: called once its config.json has been read.
+// Looks at what only the resolved model knows: called once its config.json has been read. A
+// vocabulary of 0 is taken from the tokenizer later.
 Status check_model(const LoadedRun& loaded, const ModelSpec& model);
 
 // Has the run what training needs and planning does not: data, and something to make tokens of it?

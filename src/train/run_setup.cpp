@@ -8,6 +8,7 @@
 #include "checkpoint/reader.h"
 #include "data/tokenizer_cache.h"
 #include "model/family.h"
+#include "spec/check.h"
 #include "storage/file.h"
 #include "train/limits.h"
 
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // config.json of model.from with the keys of the configuration over its own, or those keys alone.
-Result<ModelSpec> read_model(const LoadedRun& loaded) {
+Result<ModelSpec> read_source(const LoadedRun& loaded) {
   const ModelSource& source = loaded.run.model;
   if (source.from.empty()) {
     return model::read_model_config(source.config, loaded.place_of("model"));
@@ -28,6 +29,18 @@ Result<ModelSpec> read_model(const LoadedRun& loaded) {
   }
   config->update(source.config);
   return model::read_model_config(*config, (fs::path(source.from) / "config.json").string());
+}
+
+// The model, once it fits the configuration; before a tokenizer is trained for it.
+Result<ModelSpec> read_model(const LoadedRun& loaded) {
+  Result<ModelSpec> model = read_source(loaded);
+  if (!model) {
+    return model;
+  }
+  if (Status status = check_model(loaded, *model); !status) {
+    return status.error();
+  }
+  return model;
 }
 
 // Null where none is named and none is needed.
@@ -66,16 +79,6 @@ Status check_vocabulary(const ModelSpec& model, const data::Tokenizer* tokenizer
     return input_error(loaded.place_of("tokenizer"), ": the tokenizer has ids up to ",
                        tokenizer->vocab_size() - 1, ", but the model's vocab_size is ",
                        model.vocab_size, "; name the tokenizer that belongs to the model");
-  }
-  return {};
-}
-
-Status check_positions(const ModelSpec& model, const LoadedRun& loaded) {
-  const int64_t length = loaded.run.data.sequence_length;
-  if (model.positions == PositionKind::kLearned && length > model.max_position_embeddings) {
-    return input_error(loaded.place_of("data.sequence_length"), ": data.sequence_length is ",
-                       length, ", but the model has ", model.max_position_embeddings,
-                       " learned positions");
   }
   return {};
 }
@@ -189,9 +192,6 @@ Result<ModelSpec> resolve_model(const LoadedRun& loaded) {
   if (Status status = check_vocabulary(*model, tokenizer.get(), loaded); !status) {
     return status.error();
   }
-  if (Status status = check_positions(*model, loaded); !status) {
-    return status.error();
-  }
   if (Status status = check_extent(engine_spec(loaded.run, *model)); !status) {
     return status.error();
   }
@@ -203,6 +203,9 @@ Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options
   setup.spec = loaded.run;
   setup.threads = thread_count(loaded.run.threads);
   setup.cache_undo = std::make_unique<data::CacheUndo>(loaded.run.data.cache_directory);
+  if (Status status = check_trainable(loaded); !status) {
+    return status.error();
+  }
   Result<ModelSpec> model = read_model(loaded);
   if (!model) {
     return model.error();
@@ -225,9 +228,6 @@ Result<RunSetup> set_up_run(const LoadedRun& loaded, const SetupOptions& options
     }
   }
   if (Status status = check_vocabulary(setup.model, setup.tokenizer.get(), loaded); !status) {
-    return status.error();
-  }
-  if (Status status = check_positions(setup.model, loaded); !status) {
     return status.error();
   }
   if (Status status = check_extent(engine_spec(loaded.run, setup.model)); !status) {
