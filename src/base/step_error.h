@@ -1,4 +1,5 @@
-// StepError: the world failed in the middle of a training step. Only train/ catches it.
+// StepError: the world failed in the middle of a training step, or of a pass that is like one. A
+// run catches it in train_run(), and nowhere deeper; commands without a run report it and end.
 
 #pragma once
 

@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/step_error.h"
 #include "cli/commands.h"
 #include "spec/read.h"
 #include "train/trainer.h"
@@ -30,15 +29,11 @@ int run(const Flags& flags) {
     options.resume = train::TrainOptions::Resume::kFrom;
     options.resume_from = flags.resume;
   }
-  try {
-    const Result<train::RunEnd> end = train::train_run(*loaded, options);
-    if (!end) {
-      return report(end.error());
-    }
-    return *end == train::RunEnd::kStopped ? kStoppedOnRequest : 0;
-  } catch (const StepError& error) {
-    return report(failure(error.what()));
+  const Result<train::RunEnd> end = train::train_run(*loaded, options);
+  if (!end) {
+    return report(end.error());
   }
+  return *end == train::RunEnd::kStopped ? kStoppedOnRequest : 0;
 }
 
 }  // namespace

@@ -61,8 +61,7 @@ Engine::Engine(const EngineSpec& spec, const Device& device, int threads, const 
       activations_(*source_, trace_, arena_options(MemoryCategory::kActivations, capacity)),
       workspace_(*source_, trace_, arena_options(MemoryCategory::kWorkspace, capacity)),
       threads_(threads),
-      context_(new Context{
-          .device = device, .workspace = workspace_, .threads = threads_, .trace = trace_}),
+      context_{.device = device, .workspace = workspace_, .threads = threads_, .trace = trace_},
       mesh_(parallel::single_process_mesh()),
       store_(store_options(spec)) {
   const model::Stage::Options options{.compute = compute_dtype(spec.training.precision),
@@ -70,14 +69,14 @@ Engine::Engine(const EngineSpec& spec, const Device& device, int threads, const 
                                       .positions = spec.sequence_length};
   stage_ = std::make_unique<model::Stage>(model_as_trained(spec), store_, mesh_, options);
   store_.allocate(
-      *context_,
+      context_,
       {.parameters = parameters_, .gradients = gradients_, .optimizer = optimizer_memory_});
   if (spec.purpose == Purpose::kTraining) {
     optimizer_ =
-        std::make_unique<optim::Optimizer>(*context_, optimizer_memory_, spec.training.optimizer,
+        std::make_unique<optim::Optimizer>(context_, optimizer_memory_, spec.training.optimizer,
                                            optim::optimized_parameters(store_, spec.training));
   }
-  stage_->prepare(*context_, activations_);
+  stage_->prepare(context_, activations_);
   const Shape tokens = {spec.training.micro_batch_size * spec.sequence_length};
   batch_.tokens = allocate(activations_, DType::kI32, tokens);
   batch_.targets = allocate(activations_, DType::kI32, tokens);
@@ -127,7 +126,7 @@ model::Batch Engine::device_view(const StepInput& input, int64_t micro_batch) co
 }
 
 void Engine::clear_sums() {
-  kernels::clear(*context_, sums_3_.view().reshaped({1, 3}));
+  kernels::clear(context_, sums_3_.view().reshaped({1, 3}));
 }
 
 double Engine::read(ConstTensor one) const {
@@ -159,8 +158,8 @@ StepResult Engine::read_sums() const {
 }
 
 void Engine::forget_bookings() {
-  if (!context_->is_meta()) {
-    context_->trace.discard();
+  if (!context_.is_meta()) {
+    context_.trace.discard();
   }
 }
 
@@ -174,23 +173,23 @@ StepResult Engine::accumulate(const StepInput& input, const FillBatch& fill,
     switch (instruction.action) {
       case schedule::Action::kForward:
         forget_bookings();
-        if (!context_->is_meta()) {
+        if (!context_.is_meta()) {
           fill(instruction.micro_batch, host_view());
         }
-        stage_->forward(*context_, activations_, slot_, device_view(input, instruction.micro_batch),
+        stage_->forward(context_, activations_, slot_, device_view(input, instruction.micro_batch),
                         sums, options);
         break;
       case schedule::Action::kBackward:
-        stage_->backward(*context_, activations_, slot_);
+        stage_->backward(context_, activations_, slot_);
         break;
     }
   }
-  mesh_.data->all_reduce_sum(*context_, sums_3_).wait();
+  mesh_.data->all_reduce_sum(context_, sums_3_).wait();
   return read_sums();
 }
 
 void Engine::update(const StepInput& input, StepResult& result) {
-  optimizer_->step(*context_, one_of(sums_3_, 2),
+  optimizer_->step(context_, one_of(sums_3_, 2),
                    {.learning_rate = input.learning_rate,
                     .loss_scale = input.loss_scale,
                     .max_grad_norm = static_cast<float>(spec_.training.max_grad_norm)});
@@ -210,7 +209,7 @@ StepResult Engine::step(const StepInput& input, const FillBatch& fill) {
 void Engine::clear_gradients() {
   for (const nn::Parameter& parameter : store_.parameters()) {
     if (!parameter.gradient.empty()) {
-      kernels::clear(*context_, parameter.gradient);
+      kernels::clear(context_, parameter.gradient);
     }
   }
 }
@@ -218,12 +217,12 @@ void Engine::clear_gradients() {
 void Engine::evaluate(EvaluationSums& sums, const std::function<void(const HostBatch&)>& fill) {
   forget_bookings();
   clear_sums();
-  if (!context_->is_meta()) {
+  if (!context_.is_meta()) {
     fill(host_view());
   }
   model::Batch batch = device_view({}, 0);
   batch.training = false;
-  stage_->evaluate(*context_, activations_, batch, as_sums(sums_3_));
+  stage_->evaluate(context_, activations_, batch, as_sums(sums_3_));
   sums.loss += read(one_of(sums_3_, 0));
   sums.target_tokens += std::llround(read(one_of(sums_3_, 2)));
 }

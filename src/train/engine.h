@@ -97,7 +97,7 @@ class Engine {
   // before each micro-batch here, and by who runs the stage by himself.
   void forget_bookings();
 
-  Context& context() { return *context_; }
+  Context& context() { return context_; }
   model::Stage& stage() { return *stage_; }
   nn::ParameterStore& store() { return store_; }
   const nn::ParameterStore& store() const { return store_; }
@@ -130,7 +130,7 @@ class Engine {
   Trace trace_;
   Arena parameters_, gradients_, optimizer_memory_, activations_, workspace_;
   ThreadPool threads_;
-  std::unique_ptr<Context> context_;
+  Context context_;
   parallel::Mesh mesh_;
   nn::ParameterStore store_;
   std::unique_ptr<model::Stage> stage_;

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/step_error.h"
 #include "checkpoint/reader.h"
 #include "kernels/peak.h"
 #include "model/family.h"
@@ -75,6 +76,7 @@ class Run {
 
   Status prepare(const std::optional<CheckpointInfo>& checkpoint);
   Result<RunEnd> train();
+  void end_line() { progress_.end_line(); }
 
  private:
   Status make_engine();
@@ -503,10 +505,15 @@ Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options) {
     return setup.error();
   }
   Run run(std::move(*folder), std::move(*setup), log, options);
-  if (Status status = run.prepare(*checkpoint); !status) {
-    return status.error();
+  try {
+    if (Status status = run.prepare(*checkpoint); !status) {
+      return status.error();
+    }
+    return run.train();
+  } catch (const StepError& error) {
+    run.end_line();
+    return failure(error.what());
   }
-  return run.train();
 }
 
 }  // namespace cadre::train

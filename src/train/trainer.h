@@ -24,7 +24,8 @@ enum class RunEnd {
   kStopped,  // on request, after saving a checkpoint
 };
 
-// Prints progress on stdout and events on stderr. An input error has changed nothing.
+// Prints progress on stdout and events on stderr. An input error has changed nothing;
+// no StepError passes.
 Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options);
 
 }  // namespace cadre::train

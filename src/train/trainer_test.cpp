@@ -184,6 +184,43 @@ TEST_F(TrainerTest, RefusesAWarmUpThatIsLongerThanTheEpochs) {
   EXPECT_EQ(run(configuration("a", "  epochs: 1\n  warmup_steps: 5\n")), 0);
 }
 
+// The shards are read in the middle of a step, and there it shows that one went bad meanwhile.
+TEST_F(TrainerTest, EndsWithTheCauseWhereTheWorldFailsInAStep) {
+  const LoadedRun loaded = configuration("a", "  steps: 100000\n", "checkpoint: {every: 0}\n");
+  std::jthread spoiler([this] {
+    while (bytes("a/metrics.jsonl").empty()) {
+      std::this_thread::yield();
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(folder / "cache")) {
+      if (entry.path().extension() == ".tokens") {
+        std::fstream shard(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
+        shard.seekp(1000);  // behind the head, before the index
+        shard << std::string(2000, '\xff');
+      }
+    }
+  });
+  const Result<RunEnd> end = train_run(loaded, {.log_json = true});
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().kind, ErrorKind::kFailure);
+  EXPECT_NE(end.error().message.find("went bad"), std::string::npos) << end.error().message;
+}
+
+TEST_F(TrainerTest, FindsWhatCannotTrainBeforeATokenizerIsTrained) {
+  const auto message = [](const LoadedRun& loaded) {
+    const Result<RunEnd> end = train_run(loaded, {.log_json = true});
+    EXPECT_FALSE(end.ok());
+    return end.ok() ? std::string() : end.error().message;
+  };
+  LoadedRun empty = configuration("a", "  steps: 1\n");
+  empty.run.data.sources.clear();
+  EXPECT_NE(message(empty).find("data.sources: not given"), std::string::npos);
+  LoadedRun small = configuration("a", "  steps: 1\n");
+  small.run.model.config["vocab_size"] = 299;
+  const std::string refused = message(small);
+  EXPECT_NE(refused.find("tokenizer.train.vocab_size: found 300"), std::string::npos) << refused;
+  EXPECT_FALSE(fs::exists(folder / "cache"));
+}
+
 TEST_F(TrainerTest, FieldCase_C15_AFinishedRunIsLeftAlone) {
   ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
   const auto before = fs::last_write_time(folder / "a/checkpoints/step-00000003/manifest.json");
