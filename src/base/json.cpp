@@ -37,8 +37,10 @@ class Inspector final : public nlohmann::json_sax<Json> {
   bool end_object() override { return leave(); }
   bool end_array() override { return leave(); }
   bool key(string_t& name) override {
+    ++keys_seen_;
     if (!keys_.back().insert(name).second) {
       problem_ = concat("the key \"", name, "\" stands twice in one object");
+      key_ = keys_seen_;
       return false;
     }
     return true;
@@ -55,6 +57,7 @@ class Inspector final : public nlohmann::json_sax<Json> {
 
   const std::string& problem() const { return problem_; }
   size_t offset() const { return offset_; }
+  int64_t key() const { return key_; }  // number of the key that is the problem, from 1; 0: none is
 
  private:
   bool enter() {
@@ -74,7 +77,27 @@ class Inspector final : public nlohmann::json_sax<Json> {
   std::vector<std::set<std::string>> keys_;
   std::string problem_;
   size_t offset_ = std::string::npos;
+  int64_t keys_seen_ = 0;
+  int64_t key_ = 0;
 };
+
+// Where key `number` (from 1) of `text` begins. The parser does not tell; but up to there the text
+// is JSON, in which a text before a colon is a key.
+size_t offset_of_key(std::string_view text, int64_t number) {
+  size_t string_begin = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == ':' && --number == 0) {
+      return string_begin;
+    }
+    if (text[at] == '"') {
+      string_begin = at;
+      for (++at; at < text.size() && text[at] != '"'; ++at) {
+        at += text[at] == '\\' ? 1 : 0;
+      }
+    }
+  }
+  return std::string_view::npos;
+}
 
 }  // namespace
 
@@ -84,10 +107,11 @@ Result<Json> parse_json(std::string_view text, std::string_view source, const Js
   }
   Inspector inspector(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &inspector)) {
-    const bool has_place = inspector.offset() != std::string::npos;
+    const size_t offset =
+        inspector.key() > 0 ? offset_of_key(text, inspector.key()) : inspector.offset();
     return input_error(
-        has_place ? place(text, inspector.offset(), source, limits) : std::string(source), ": ",
-        inspector.problem());
+        offset != std::string::npos ? place(text, offset, source, limits) : std::string(source),
+        ": ", inspector.problem());
   }
   return Json::parse(text.begin(), text.end());
 }

@@ -27,6 +27,11 @@ TEST(Json, NamesThePlaceOfAnError) {
 TEST(Json, RefusesInvalidUtf8DuplicateKeysAndDepth) {
   EXPECT_EQ(refusal("{\"a\": \"\xFF\"}"), "config.json:1:8: not valid UTF-8");
   EXPECT_NE(refusal(R"({"a": 1, "a": 2})").find("\"a\" stands twice"), std::string::npos);
+  // Its second place, whatever looks like it before: in texts, in other objects.
+  EXPECT_EQ(
+      refusal(
+          "{\"x\": \"\\\"a\\\": \\\\\", \"y\": {\"a\": 1},\n \"a\": [{\"a\": 2}],\n  \"a\": 3}"),
+      "config.json:3:3: the key \"a\" stands twice in one object");
   EXPECT_EQ(refusal(R"({"a": {"b": 1}, "b": {"b": 2}})"), "");
   EXPECT_NE(refusal(std::string(100000, '[')).find("more than 64 deep"), std::string::npos);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace cadre {
@@ -89,7 +90,7 @@ std::string readable_seconds(double seconds) {
   if (seconds < 60.0) {
     return fmt::format("{:.1f} s", seconds);
   }
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
   if (whole < 3600) {
     return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   }

@@ -65,7 +65,7 @@ TEST(Allocation, PreparingALargeCorpusNeedsAFewMebibytesAThread) {
   ThreadPool pool(2);
   PrepareOptions options;
   options.dataset.encoder = testing::byte_encoder();
-  options.dataset.encoder.encode = [](std::vector<int32_t>& ids, std::string_view of) {
+  options.dataset.encoder.encode = [](std::vector<int32_t>& ids, std::string_view of, bool) {
     for (size_t i = 0; i < of.size(); i += 4) {  // tokens of four bytes, as they are on average
       ids.push_back(static_cast<unsigned char>(of[i]));
     }

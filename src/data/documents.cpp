@@ -95,7 +95,7 @@ class TextFile {
       }
       cut = at_end_ ? 0 : find_cut(rest_);
     }
-    piece = {.kind = Piece::Kind::kText, .ends_document = at_end_};
+    piece = {.kind = Piece::Kind::kText, .begins_document = first_, .ends_document = at_end_};
     if (at_end_) {
       piece.text = std::string(rest_);  // no larger than it must be: many wait to be tokenized
       rest_.clear();

@@ -31,6 +31,7 @@ struct Piece {
   int64_t line = 0;               // kJsonLine: its number from 1
   int64_t document = 0;           // kIds: its number in the file from 0
   int64_t first_token = 0;        // kIds: number of ids[0] in its list, or in its raw file
+  bool begins_document = true;    // kText
   bool ends_document = true;
 };
 

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "base/random.h"
 #include "data/documents.h"
 #include "data/support_test.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/trainer.h"
+#include "storage/file.h"
 
 namespace cadre::data {
 namespace {
@@ -48,6 +50,21 @@ std::string mixed_text(size_t bytes) {
   return text;
 }
 
+std::vector<int32_t> ids_of_parts(const Tokenizer& tokenizer, const CorpusFile& file) {
+  std::vector<int32_t> ids;
+  int pieces = 0;
+  const Status read = read_pieces(file, {}, [&](Piece&& piece) {
+    EXPECT_EQ(piece.begins_document, pieces == 0);
+    tokenizer.encode_append(
+        piece.text, {.add_special_tokens = false, .continues = !piece.begins_document}, ids);
+    ++pieces;
+    return Status();
+  });
+  EXPECT_TRUE(read);
+  EXPECT_GE(pieces, 3);
+  return ids;
+}
+
 TEST(DocumentsTokenizer, GivesPartsOfATextTheIdsOfTheWhole) {
   const TemporaryFolder folder;
   const std::string text = mixed_text(3 << 20);
@@ -62,16 +79,35 @@ TEST(DocumentsTokenizer, GivesPartsOfATextTheIdsOfTheWhole) {
         },
         {.vocab_size = 600, .pre_tokenization = kind});
     ASSERT_TRUE(tokenizer) << testing::message_of(tokenizer);
-    std::vector<int32_t> ids;
-    int pieces = 0;
-    const Status read = read_pieces(files->front(), {}, [&](Piece&& piece) {
-      (*tokenizer)->encode_append(piece.text, {.add_special_tokens = false}, ids);
-      ++pieces;
-      return Status();
-    });
-    ASSERT_TRUE(read);
-    EXPECT_GE(pieces, 3);
-    EXPECT_TRUE(ids == (*tokenizer)->encode(text, {.add_special_tokens = false}));
+    EXPECT_TRUE(ids_of_parts(**tokenizer, files->front()) ==
+                (*tokenizer)->encode(text, {.add_special_tokens = false}));
+  }
+}
+
+// Llama-2's puts a space in front of a text, by its normalizer or, in newer files, by Metaspace: in
+// front of the first part alone.
+TEST(DocumentsTokenizer, PutsNoSpaceInFrontOfPartsThatGoOn) {
+  const TemporaryFolder folder;
+  const std::string text = mixed_text(3 << 20);
+  const auto files = list_corpus({.paths = {put(folder, "a.txt", text)}});
+  ASSERT_TRUE(files);
+  const Result<Json> llama2 =
+      parse_json(*read_file(std::string(CADRE_TEST_DATA) + "/tokenizers/llama2.json"), "llama2");
+  ASSERT_TRUE(llama2);
+  for (const char* scheme : {"", "first", "always"}) {
+    Json json = *llama2;
+    if (*scheme != 0) {
+      json["normalizer"] = nullptr;
+      json["pre_tokenizer"] = {{"type", "Metaspace"},
+                               {"replacement", "\u2581"},
+                               {"prepend_scheme", scheme},
+                               {"split", false}};
+    }
+    const auto tokenizer = Tokenizer::parse(json.dump(), "llama2.json");
+    ASSERT_TRUE(tokenizer) << testing::message_of(tokenizer);
+    EXPECT_TRUE(ids_of_parts(**tokenizer, files->front()) ==
+                (*tokenizer)->encode(text, {.add_special_tokens = false}))
+        << scheme;
   }
 }
 

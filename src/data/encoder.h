@@ -11,9 +11,10 @@
 namespace cadre::data {
 
 struct TextEncoder {
-  // Appends the ids of `text` to `ids`, without BOS or EOS. Called from several threads at once.
-  // Empty: there is no tokenizer, and text cannot be read.
-  std::function<void(std::vector<int32_t>& ids, std::string_view text)> encode = {};
+  // Appends the ids of `text` to `ids`, without BOS or EOS. `continues`: it goes on where another
+  // text ended. Called from several threads at once. Empty: there is no tokenizer, and text cannot
+  // be read.
+  std::function<void(std::vector<int32_t>& ids, std::string_view text, bool continues)> encode = {};
   // Whether the token's text ends with the end of a line: a good place to cut a document. Empty:
   // not known.
   std::function<bool(int32_t id)> ends_line = {};

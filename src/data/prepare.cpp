@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kCacheVersion = 1;  // another number throws away what older programs made
+constexpr int kCacheVersion = 2;  // another number throws away what older programs made
 constexpr std::string_view kManifestName = "manifest.json";
 
 bool is_text(const CorpusFile& file) {

@@ -84,7 +84,7 @@ void ShardBuilder::encode(Work& work) const {
       text = std::move(*found);
     }
     work.text_bytes = static_cast<int64_t>(text.size());
-    options_.dataset.encoder.encode(work.ids, text);
+    options_.dataset.encoder.encode(work.ids, text, !piece.begins_document);
   }
   check_ids(work);
 }

@@ -33,7 +33,7 @@ inline constexpr int64_t kVocabSize = 257;
 // A token is a byte; EOS is 256.
 inline TextEncoder byte_encoder() {
   return {.encode =
-              [](std::vector<int32_t>& ids, std::string_view text) {
+              [](std::vector<int32_t>& ids, std::string_view text, bool) {
                 for (const char c : text) {
                   ids.push_back(static_cast<unsigned char>(c));
                 }
@@ -104,7 +104,7 @@ inline std::vector<std::vector<int32_t>> all_documents(std::span<const TokenShar
 
 inline std::vector<int32_t> bytes_then_eos(std::string_view text) {
   std::vector<int32_t> ids;
-  byte_encoder().encode(ids, text);
+  byte_encoder().encode(ids, text, false);
   ids.push_back(kEos);
   return ids;
 }

@@ -145,8 +145,9 @@ data::TextEncoder encoder_of(const data::Tokenizer* tokenizer) {
     return {};
   }
   return {.encode =
-              [tokenizer](std::vector<int32_t>& ids, std::string_view text) {
-                tokenizer->encode_append(text, {.add_special_tokens = false}, ids);
+              [tokenizer](std::vector<int32_t>& ids, std::string_view text, bool continues) {
+                tokenizer->encode_append(
+                    text, {.add_special_tokens = false, .continues = continues}, ids);
               },
           .ends_line =
               [tokenizer](int32_t id) {

@@ -79,6 +79,7 @@ class Prepend final : public NormalizerStep {
     storage.append(text);
     return storage;
   }
+  bool prepends() const override { return true; }
 
  private:
   std::string front_;
@@ -157,9 +158,13 @@ Result<Normalizer> Normalizer::parse(const Json& json) {
   return normalizer;
 }
 
-std::string_view Normalizer::apply(std::string_view text, std::string& storage) const {
+std::string_view Normalizer::apply(std::string_view text, std::string& storage,
+                                   bool prepend) const {
   std::string scratch;
   for (const auto& step : steps_) {
+    if (step->prepends() && !prepend) {
+      continue;
+    }
     const std::string_view after = step->apply(text, scratch);
     if (after.data() == scratch.data()) {  // the result must not view what the next step overwrites
       storage.swap(scratch);

@@ -18,6 +18,8 @@ class NormalizerStep {
 
   // What `text`, valid UTF-8, becomes: `text` itself or `storage`, which it does not view.
   virtual std::string_view apply(std::string_view text, std::string& storage) const = 0;
+
+  virtual bool prepends() const { return false; }
 };
 
 class Normalizer {
@@ -28,8 +30,8 @@ class Normalizer {
 
   bool is_empty() const { return steps_.empty(); }
 
-  // May return a view of `storage`.
-  std::string_view apply(std::string_view text, std::string& storage) const;
+  // May return a view of `storage`. Without `prepend` nothing is put in front of the text.
+  std::string_view apply(std::string_view text, std::string& storage, bool prepend = true) const;
 
  private:
   std::vector<std::unique_ptr<NormalizerStep>> steps_;

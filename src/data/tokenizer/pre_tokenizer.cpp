@@ -144,10 +144,11 @@ Status add_steps(const Json& json, const std::string& place, GrowthBudget& budge
 
 }  // namespace
 
-std::string_view PreTokenizerStep::rewrite(std::string_view piece, bool at_start,
+std::string_view PreTokenizerStep::rewrite(std::string_view piece, Where where,
                                            std::string& storage) const {
   const bool replaces = !replaced.empty() && piece.find(replaced) != std::string_view::npos;
-  const bool may_prepend = !front.empty() && (at_start || !front_at_start_only);
+  const bool may_prepend = !front.empty() && where != Where::kContinued &&
+                           (where == Where::kAtStart || !front_at_start_only);
   if (!replaces && (!may_prepend || piece.starts_with(front))) {
     return piece;
   }

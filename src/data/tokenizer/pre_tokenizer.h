@@ -24,7 +24,8 @@ struct PreTokenizerStep {
   std::string front = {};
   bool front_at_start_only = false;  // only at the start of the input
 
-  std::string_view rewrite(std::string_view piece, bool at_start, std::string& storage) const;
+  enum class Where { kAtStart, kInside, kContinued };  // continued: where another text ended
+  std::string_view rewrite(std::string_view piece, Where where, std::string& storage) const;
 };
 
 struct PreTokenizer {

@@ -16,7 +16,7 @@ class Encoding {
  public:
   Encoding(const Tokenizer::Parts& parts, const EncodeOptions& options, EncodeScratch& scratch,
            std::vector<int32_t>& ids)
-      : parts_(parts), options_(options), scratch_(scratch), ids_(ids) {
+      : parts_(parts), options_(options), scratch_(scratch), ids_(ids), begin_(ids.size()) {
     scratch_.steps.resize(parts_.pre_tokenizer.steps.size());
   }
 
@@ -49,7 +49,8 @@ class Encoding {
       encode_normalized(section, at_start);
       return;
     }
-    const std::string_view text = parts_.normalizer.apply(section, scratch_.normalized);
+    const std::string_view text =
+        parts_.normalizer.apply(section, scratch_.normalized, !is_continued());
     cut(parts_.after_normalizing.of(options_.parse_special), text,
         [this, at_start](std::string_view part, bool) { encode_normalized(part, at_start); });
   }
@@ -69,7 +70,10 @@ class Encoding {
     const PreTokenizerStep& step = parts_.pre_tokenizer.steps[number];
     EncodeScratch::Step& own = scratch_.steps[number];
     if (step.splitter == nullptr) {
-      const std::string_view text = step.rewrite(piece, at_start, own.rewritten);
+      const auto where = is_continued() ? PreTokenizerStep::Where::kContinued
+                         : at_start     ? PreTokenizerStep::Where::kAtStart
+                                        : PreTokenizerStep::Where::kInside;
+      const std::string_view text = step.rewrite(piece, where, own.rewritten);
       const bool is_rewritten = text.data() == own.rewritten.data();
       encode_piece(number + 1, text, is_rewritten ? text.data() + text.size() : end, at_start);
       return;
@@ -88,10 +92,14 @@ class Encoding {
     }
   }
 
+  // Whether what comes next goes on where another text ended.
+  bool is_continued() const { return options_.continues && ids_.size() == begin_; }
+
   const Tokenizer::Parts& parts_;
   const EncodeOptions& options_;
   EncodeScratch& scratch_;
   std::vector<int32_t>& ids_;
+  size_t begin_;  // of this text in ids_
 };
 
 }  // namespace

@@ -25,6 +25,8 @@ struct EncodeOptions {
   bool add_special_tokens = true;  // what the post-processor puts around the text, such as BOS
   // The text of a special token inside the input becomes that token. False: it is ordinary text.
   bool parse_special = true;
+  // The text goes on where another ended: no space is put in front of it.
+  bool continues = false;
 };
 
 struct DecodeOptions {
