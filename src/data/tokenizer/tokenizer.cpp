@@ -222,10 +222,6 @@ const std::vector<int32_t>& Tokenizer::eos_ids() const {
   return parts_->eos_ids;
 }
 
-std::optional<int32_t> Tokenizer::id_of_token(std::string_view token) const {
-  return parts_->id_of(token);
-}
-
 std::optional<std::string> Tokenizer::token_of_id(int32_t id) const {
   const auto place = static_cast<size_t>(id);
   if (id >= 0 && place < parts_->file.vocab.size() && parts_->file.vocab[place]) {

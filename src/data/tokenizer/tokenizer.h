@@ -91,10 +91,9 @@ class Tokenizer {
 
   int64_t vocab_size() const;  // largest id + 1: how many rows an embedding needs
   std::optional<int32_t> bos_id() const;
-  std::optional<int32_t> eos_id() const;                             // the first of eos_ids()
-  const std::vector<int32_t>& eos_ids() const;                       // config.json may name several
-  std::optional<int32_t> id_of_token(std::string_view token) const;  // as tokenizer.json spells it
-  std::optional<std::string> token_of_id(int32_t id) const;          // as tokenizer.json spells it
+  std::optional<int32_t> eos_id() const;                     // the first of eos_ids()
+  const std::vector<int32_t>& eos_ids() const;               // config.json may name several
+  std::optional<std::string> token_of_id(int32_t id) const;  // as tokenizer.json spells it
   bool is_special(int32_t id) const;
 
   // Changes when anything changes that decides ids; equal on every machine.

@@ -157,7 +157,9 @@ TEST(Trainer, LearnsNothingFromSpecialTokensAndFromInvalidBytes) {
       source_of({"<|endoftext|><|endoftext|><|endoftext|>", "\xFF\xFF\xFF"}), {.vocab_size = 400});
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   // U+FFFD is learned in the place of what is invalid: its three bytes, and pairs of it.
-  EXPECT_EQ((*tokenizer)->id_of_token("endoftext"), std::nullopt);
+  for (int32_t id = 0; id < (*tokenizer)->vocab_size(); ++id) {
+    EXPECT_NE((*tokenizer)->token_of_id(id), "endoftext") << id;
+  }
   EXPECT_LT((*tokenizer)->vocab_size(), 264);
 }
 
