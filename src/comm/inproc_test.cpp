@@ -132,7 +132,7 @@ std::vector<std::vector<float>> sums_under(uint64_t seed, int size) {
     std::vector<Pending> pending;
     for (int64_t call = 0; call < 4; ++call) {
       yield_at_random(key, call);
-      const auto seed_of_values = static_cast<uint64_t>(10 * group.rank() + call);
+      const auto seed_of_values = static_cast<uint64_t>(int64_t{10} * group.rank() + call);
       tensors.push_back(rig.random({33 + call}, seed_of_values));
       pending.push_back(group.all_reduce_sum(rig.context, tensors.back()));
     }

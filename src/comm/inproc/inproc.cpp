@@ -289,6 +289,7 @@ std::vector<std::unique_ptr<Collective>> make_inproc(int size, std::chrono::mill
   CADRE_CHECK(size > 0, size, " ranks");
   const auto place = std::make_shared<MeetingPlace>(size, timeout);
   std::vector<std::unique_ptr<Collective>> ranks;
+  ranks.reserve(static_cast<size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     ranks.push_back(
         std::make_unique<InprocCollective>(Position{.rank = rank, .size = size}, place));
