@@ -50,8 +50,10 @@ TEST(ConfigCommand, ChecksAFileWithItsOverrides) {
   const Outcome bad = run({"config", "check", path, "--set", "training.steps=none"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_EQ(bad.out, "");
-  EXPECT_EQ(bad.err,
-            "cadre: --set training.steps: found none; allowed: a whole number, at least 1\n");
+  EXPECT_EQ(
+      bad.err,
+      "cadre: --set training.steps: found none; allowed: a whole number, at least 1 and at most "
+      "1000000000000000\n");
   std::remove(path.c_str());
 }
 
