@@ -113,11 +113,6 @@ class Run {
 
 Status Run::make_engine() {
   const EngineSpec spec = engine_spec(setup_.spec, setup_.model);
-  if (!setup_.weights.empty()) {
-    if (Status status = check_weights(spec, setup_.weights); !status) {
-      return status;
-    }
-  }
   const Target target = detect_cpu_target();
   rehearsal_ =
       rehearse(spec, {.target = target, .threads = setup_.threads, .text = sample_length(setup_)});
@@ -200,6 +195,12 @@ Status Run::resume(const CheckpointInfo& checkpoint) {
 
 Status Run::prepare(const std::optional<CheckpointInfo>& checkpoint) {
   state_.sources = training_sources(setup_);
+  if (!checkpoint && !setup_.weights.empty()) {
+    if (Status status = check_weights(engine_spec(setup_.spec, setup_.model), setup_.weights);
+        !status) {
+      return status;
+    }
+  }
   if (Status status = make_engine(); !status) {
     return status;
   }

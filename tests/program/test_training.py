@@ -198,6 +198,14 @@ class TrainingTest(support.ProgramTest):
         self.assertIn("generation_config.json", os.listdir(self.path(saved)))
         self.assertNotIn("special_tokens_map.json", os.listdir(self.path(saved)))
 
+    def test_a_run_goes_on_without_the_weights_that_it_began_with(self):
+        self.put_model()
+        self.put_config(model={"from": "model"})
+        self.run_program("train", "run.yaml", check=0)
+        os.remove(self.path("model/model.safetensors"))
+        self.run_program("train", "run.yaml", "--set", "training.steps=6", check=0)
+        self.assertEqual(self.steps(), list(range(1, 7)))
+
     def test_a_key_that_may_not_change_is_refused_by_name(self):
         self.put_config()
         self.run_program("train", "run.yaml", check=0)
