@@ -303,11 +303,10 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view source) 
 }
 
 bool has_manifest(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder / kManifestName, ignored)) {
+  if (!is_there(folder / kManifestName)) {
     return false;
   }
-  if (std::filesystem::exists(folder / "trainer_state.json", ignored)) {
+  if (is_there(folder / "trainer_state.json")) {
     return true;
   }
   const Result<std::string> text = read_file(folder / kManifestName, kManifestBytesMax);

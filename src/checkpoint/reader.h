@@ -61,6 +61,7 @@ class CheckpointReader {
  private:
   CheckpointReader(std::filesystem::path folder, std::vector<SafetensorsFile> files,
                    std::vector<AvailableTensor> tensors);
+
   std::filesystem::path folder_;
   std::vector<SafetensorsFile> files_;
   std::vector<AvailableTensor> tensors_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -82,8 +83,11 @@ class ShardFolder {
     if (::access(existing.c_str(), W_OK) == 0) {
       path_ = here / kCache;
     } else {
-      path_ = std::filesystem::temp_directory_path(ignored) / concat("cadre-eval-", ::getpid());
-      temporary_ = true;
+      // A name that nobody can have taken before.
+      std::string name =
+          (std::filesystem::temp_directory_path(ignored) / "cadre-eval-XXXXXX").string();
+      temporary_ = ::mkdtemp(name.data()) != nullptr;
+      path_ = temporary_ ? std::filesystem::path(name) : here / kCache;
     }
   }
   ~ShardFolder() {
@@ -127,9 +131,6 @@ Result<Evaluated> run_eval(const Flags& flags, Log& log) {
   const std::optional<Precision> precision = precision_named(flags.precision);
   if (!precision) {
     return input_error("--precision ", flags.precision, ": allowed are fp32, bf16 and fp16");
-  }
-  if (flags.batch_size < 1 || flags.sequence_length < 0) {
-    return input_error("--batch-size and --seq must be positive");
   }
   Result<std::filesystem::path> folder = train::find_model_folder(flags.model);
   if (!folder) {

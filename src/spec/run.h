@@ -48,6 +48,7 @@ struct SampleSpec {
 
 constexpr int kThreadsMax = 1024;           // of one process
 constexpr int64_t kExtentMax = 2147483647;  // of a tensor in one dimension
+constexpr int64_t kLayersMax = 100000;      // a rehearsal visits each
 
 struct RunSpec {
   std::string name = {};    // empty only before a configuration is resolved; so is `output`

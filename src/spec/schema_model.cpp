@@ -17,6 +17,7 @@ using schema::texts;
 constexpr auto kSame = OnResume::kRefused;
 constexpr auto kFree = OnResume::kFree;
 constexpr Allowed kIntegers = {.type = KeyType::kIntegers, .minimum = 0};
+constexpr Allowed kLayers = schema::whole(1, static_cast<double>(kLayersMax));
 constexpr Allowed kAnything = {.type = KeyType::kAnything};
 constexpr std::string_view kFamily = "the family's";
 constexpr std::string_view kNothing =
@@ -48,7 +49,7 @@ constexpr Key kKeys[] = {
            "Rows of the embedding; that of the tokenizer if it is trained."),
     config("model.hidden_size", extent(1), "Width of the residual stream."),
     config("model.intermediate_size", extent(1), "Width of the MLP."),
-    config("model.num_hidden_layers", schema::whole(1, 100000), "Blocks."),
+    config("model.num_hidden_layers", kLayers, "Blocks."),
     config("model.num_attention_heads", extent(1), "Heads of the queries."),
     config("model.num_key_value_heads", extent(1),
            "Heads of keys and values; divides `num_attention_heads`."),
@@ -107,7 +108,7 @@ constexpr Key kKeys[] = {
     config("model.n_embd", extent(1), "GPT-2: width of the residual stream."),
     config("model.n_inner", extent(1),
            "GPT-2: width of the MLP; four times `n_embd` if not given."),
-    config("model.n_layer", schema::whole(1, 100000), "GPT-2: blocks."),
+    config("model.n_layer", kLayers, "GPT-2: blocks."),
     config("model.n_head", extent(1), "GPT-2: heads; divides `n_embd`."),
     config("model.n_positions", extent(1), "GPT-2: learned positions, so the longest sequence."),
     config("model.n_ctx", extent(1), "GPT-2: the older name of `n_positions`."),

@@ -20,8 +20,9 @@ constexpr Allowed kInputPaths = {.type = KeyType::kInputPaths};
 constexpr Allowed kOutputPath = {.type = KeyType::kOutputPath};
 constexpr Allowed kThreads = {
     .type = KeyType::kIntegerOrAuto, .minimum = 1, .maximum = kThreadsMax};
+constexpr Allowed kRanks = schema::whole(1, 1 << 24);
 constexpr Allowed kRanksOrAuto = {
-    .type = KeyType::kIntegerOrAuto, .minimum = 1, .maximum = 1 << 24};
+    .type = KeyType::kIntegerOrAuto, .minimum = 1, .maximum = kRanks.maximum};
 
 template <auto... Members>
 constexpr auto run = field<&Draft::run, Members...>;
@@ -115,18 +116,16 @@ constexpr Key kKeys[] = {
     {"parallel.zero_stage", schema::whole(0, 3), parallel<&ParallelSpec::zero_stage>, kReported,
      "What data parallel replicas share out: 1 optimizer state, 2 gradients too, 3 parameters "
      "too."},
-    {"parallel.tensor_parallel_size", schema::whole(1, 1 << 24),
-     parallel<&ParallelSpec::tensor_parallel_size>, kReported,
-     "Ways to split each layer's matrices."},
+    {"parallel.tensor_parallel_size", kRanks, parallel<&ParallelSpec::tensor_parallel_size>,
+     kReported, "Ways to split each layer's matrices."},
     {"parallel.sequence_parallel", boolean(), parallel<&ParallelSpec::sequence_parallel>, kReported,
      "Splits norms and residuals along the sequence within a tensor parallel group."},
-    {"parallel.pipeline_parallel_size", schema::whole(1, 1 << 24),
-     parallel<&ParallelSpec::pipeline_parallel_size>, kReported, "Stages of consecutive layers."},
-    {"parallel.context_parallel_size", schema::whole(1, 1 << 24),
-     parallel<&ParallelSpec::context_parallel_size>, kReported, "Ways to split each sequence."},
-    {"parallel.expert_parallel_size", schema::whole(1, 1 << 24),
-     parallel<&ParallelSpec::expert_parallel_size>, kReported,
-     "Ways to share out the experts of a mixture."},
+    {"parallel.pipeline_parallel_size", kRanks, parallel<&ParallelSpec::pipeline_parallel_size>,
+     kReported, "Stages of consecutive layers."},
+    {"parallel.context_parallel_size", kRanks, parallel<&ParallelSpec::context_parallel_size>,
+     kReported, "Ways to split each sequence."},
+    {"parallel.expert_parallel_size", kRanks, parallel<&ParallelSpec::expert_parallel_size>,
+     kReported, "Ways to share out the experts of a mixture."},
 
     {"sample.prompt", text(), sample<&SampleSpec::prompt>, kReported,
      "The text that is continued when the run ends.", "empty"},

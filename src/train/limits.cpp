@@ -5,13 +5,13 @@
 #include <string>
 
 #include "base/text.h"
+#include "spec/run.h"
 
 namespace cadre::train {
 namespace {
 
 constexpr double kBytesMax = 1e17;
 constexpr double kOperationsMax = 1e18;
-constexpr int64_t kLayersMax = 100000;  // a rehearsal visits each
 
 // What the system could give without swapping; 0 if it does not tell. (proc(5), meminfo)
 int64_t available_memory_bytes() {
