@@ -182,6 +182,8 @@ StepResult Engine::accumulate(const StepInput& input, const FillBatch& fill,
       case schedule::Action::kBackward:
         stage_->backward(context_, activations_, slot_);
         break;
+      default:
+        CADRE_CHECK(false, schedule::describe(instruction), " in the list of a single stage");
     }
   }
   mesh_.data->all_reduce_sum(context_, sums_3_).wait();
