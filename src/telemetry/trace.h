@@ -44,6 +44,8 @@ struct BookedMessage {
   std::string_view name;  // a string literal
   int64_t bytes = 0;      // of this rank's buffer; what crosses a wire is the transport's to count
   int group_size = 0;
+  std::string_view group = {};  // a string literal: the way of splitting that the group serves
+  int peer = -1;                // in the group: of a send or a receive, and the root of a broadcast
 
   bool operator==(const BookedMessage&) const = default;
 };

@@ -13,19 +13,20 @@ class RecordedCollective final : public Collective {
   using Collective::Collective;
 
  private:
-  Pending start_all_reduce_sum(Context& context, Tensor) override { return nothing(context); }
-  Pending start_all_reduce_max(Context& context, Tensor) override { return nothing(context); }
-
-  static Pending nothing(const Context& context) {
+  Pending start(Context& context, const Request& request) override {
     CADRE_CHECK(context.is_meta(), "recorded moves no data");
+    count_sent(theoretical_bytes_sent(request, {.rank = rank(), .size = size()}));
     return {};
+  }
+  std::unique_ptr<Collective> make_split(const Split& split) override {
+    return make_recorded(split.position, split.name);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Collective> make_recorded(Position position) {
-  return std::make_unique<RecordedCollective>(position);
+std::unique_ptr<Collective> make_recorded(Position position, std::string_view name) {
+  return std::make_unique<RecordedCollective>(position, name);
 }
 
 }  // namespace cadre::comm
