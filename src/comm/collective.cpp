@@ -134,6 +134,7 @@ std::unique_ptr<Collective> Collective::split(std::string_view name,
   const auto place = std::ranges::find(result.members, rank());
   result.position = {.rank = static_cast<int>(std::distance(result.members.begin(), place)),
                      .size = static_cast<int>(result.members.size())};
+  result.sequence = next_collective_++;
   return make_split(result);
 }
 

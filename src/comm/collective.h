@@ -118,6 +118,7 @@ class Collective {
     int colour = 0;            // renumbered: the how-manieth of the groups that are made
     int groups = 0;            // that are made
     Position position;         // in the new group
+    int64_t sequence = 0;      // among the collectives of this group
   };
 
   void count_sent(int64_t bytes) { bytes_sent_ += bytes; }

@@ -88,26 +88,27 @@ void reduce_block(Operation operation, std::span<std::byte* const> targets,
 
 template <typename T>
 void reduce_all(Operation operation, std::span<std::byte* const> targets,
-                std::span<const std::byte* const> sources, int64_t count) {
-  for (int64_t first = 0; first < count; first += kBlock) {
-    reduce_block<T>(operation, targets, sources, first, std::min(kBlock, count - first));
+                std::span<const std::byte* const> sources, const Part& part) {
+  const int64_t end = part.first + part.count;
+  for (int64_t first = part.first; first < end; first += kBlock) {
+    reduce_block<T>(operation, targets, sources, first, std::min(kBlock, end - first));
   }
 }
 
 }  // namespace
 
 void reduce(Operation operation, DType dtype, std::span<std::byte* const> targets,
-            std::span<const std::byte* const> sources, int64_t count) {
+            std::span<const std::byte* const> sources, const Part& part) {
   CADRE_CHECK(!sources.empty(), "nothing to reduce");
   switch (dtype) {
     case DType::kF32:
-      return reduce_all<float>(operation, targets, sources, count);
+      return reduce_all<float>(operation, targets, sources, part);
     case DType::kBf16:
-      return reduce_all<Bf16>(operation, targets, sources, count);
+      return reduce_all<Bf16>(operation, targets, sources, part);
     case DType::kF16:
-      return reduce_all<F16>(operation, targets, sources, count);
+      return reduce_all<F16>(operation, targets, sources, part);
     case DType::kI32:
-      return reduce_all<int32_t>(operation, targets, sources, count);
+      return reduce_all<int32_t>(operation, targets, sources, part);
   }
 }
 

@@ -10,10 +10,10 @@
 
 namespace cadre::comm {
 
-// targets[*][i] = sources[0][i] + sources[1][i] + ... for i in [0, count); the largest for
+// targets[*][i] = sources[0][i] + sources[1][i] + ... for every i of `part`; the largest for
 // kAllReduceMax, where a NaN stays one. A target may be a source, and nothing may overlap
 // otherwise. Narrow floats are added in fp32 and rounded once; integers wrap.
 void reduce(Operation operation, DType dtype, std::span<std::byte* const> targets,
-            std::span<const std::byte* const> sources, int64_t count);
+            std::span<const std::byte* const> sources, const Part& part);
 
 }  // namespace cadre::comm

@@ -1,13 +1,18 @@
 // What every transport must do, with ranks as threads: each operation against what it says, with
 // uneven and empty parts, and its bytes against the theory.
 
+#include <unistd.h>
+
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/collective.h"
+#include "comm/shm.h"
 #include "testing/spawn.h"
 #include "testing/test_support.h"
 
@@ -25,8 +30,42 @@ struct Transport {
   std::function<void(int ranks, const Body& body)> spawn;
 };
 
+// Runs the body once per rank, on threads; throws what a rank has thrown.
+void run_ranks(int ranks, const std::function<void(int rank)>& body) {
+  std::vector<std::string> failures(static_cast<size_t>(ranks));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&body, rank, &failure = failures[static_cast<size_t>(rank)]] {
+        try {
+          body(rank);
+        } catch (const StepError& error) {
+          failure = error.what();
+        }
+      });
+    }
+  }
+  for (const std::string& failure : failures) {
+    if (!failure.empty()) {
+      throw StepError(failure);
+    }
+  }
+}
+
+void spawn_shm(int ranks, const Body& body) {
+  static std::atomic<int> runs = 0;
+  const std::string address = concat("cadre-test-", getpid(), "-", ++runs);
+  run_ranks(ranks, [&](int rank) {
+    Result<std::unique_ptr<ShmHost>> host =
+        ShmHost::join({.position = {.rank = rank, .size = ranks}, .address = address});
+    CADRE_CHECK(host.ok(), host.error().message);
+    body(*(*host)->world());
+  });
+}
+
 std::vector<Transport> transports() {
-  return {{"inproc", [](int ranks, const Body& body) { testing::spawn(ranks, body); }}};
+  return {{"inproc", [](int ranks, const Body& body) { testing::spawn(ranks, body); }},
+          {"shm", spawn_shm}};
 }
 
 class TransportTest : public ::testing::TestWithParam<Transport> {

@@ -28,7 +28,7 @@ class Computation {
       std::vector<const std::byte*> sources;
       std::vector<std::byte*> targets;
       for (int rank = 0; rank < size_; ++rank) {
-        std::byte* const bytes = at(rank).values.data + part.first * width;
+        std::byte* const bytes = at(rank).values.data;
         sources.push_back(bytes);
         book(rank, owner, part.count * width);
         if (to_all || rank == owner) {
@@ -36,7 +36,7 @@ class Computation {
           book(owner, rank, part.count * width);
         }
       }
-      reduce(request.operation, request.dtype(), targets, sources, part.count);
+      reduce(request.operation, request.dtype(), targets, sources, part);
     }
   }
 
