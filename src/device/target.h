@@ -13,6 +13,7 @@ enum class Target {
   kCpuAvx2,
   kCpuAvx512,
   kCpuAvx512Bf16,  // with products of bf16
+  kCpuAmxBf16,     // with products of tiles of bf16
   kCudaSm90,
 };
 
@@ -28,6 +29,8 @@ constexpr std::string_view name_of(Target target) {
       return "cpu-avx512";
     case Target::kCpuAvx512Bf16:
       return "cpu-avx512-bf16";
+    case Target::kCpuAmxBf16:
+      return "cpu-amx-bf16";
     case Target::kCudaSm90:
       return "cuda-sm90";
   }
@@ -35,7 +38,7 @@ constexpr std::string_view name_of(Target target) {
 }
 
 constexpr bool is_cpu(Target target) {
-  return target <= Target::kCpuAvx512Bf16;
+  return target <= Target::kCpuAmxBf16;
 }
 
 constexpr bool runs_on(Target kernel, Target machine) {
@@ -44,7 +47,8 @@ constexpr bool runs_on(Target kernel, Target machine) {
 
 // The rung of the CPU this process runs on. CADRE_MAX_CPU_ISA (or oneDNN's DNNL_MAX_CPU_ISA) set to
 // PLAIN, AVX2, AVX512_CORE or AVX512_CORE_BF16 lowers it, so that a new machine can test the paths
-// of an old one. Read once.
+// of an old one. Read once; where the machine has AMX, the first call also asks the kernel for its
+// use.
 Target detect_cpu_target();
 
 }  // namespace cadre

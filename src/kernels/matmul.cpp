@@ -10,9 +10,9 @@ namespace {
 
 constexpr const MatmulBackend* kBackends[] = {
 #if defined(__x86_64__)
-    &cpu::kMatmulAvx512Bf16, &cpu::kMatmulAvx512, &cpu::kMatmulAvx2,
+    &cpu::kMatmulAmxBf16, &cpu::kMatmulAvx512Bf16, &cpu::kMatmulAvx512, &cpu::kMatmulAvx2,
 #endif
-    &cpu::kMatmulSimd, &cpu::kMatmulPlain};
+    &cpu::kMatmulSimd,    &cpu::kMatmulPlain};
 
 void check_operand(std::string_view op, ConstTensor operand) {
   CADRE_CHECK(operand.strides[0] == 1 || operand.strides[1] == 1, op, ": an operand has strides ",

@@ -42,8 +42,11 @@ struct MatmulTask {
 
 struct MatmulBackend {
   Target target;
+  bool only_bf16 = false;
   int64_t (*plan_workspace_bytes)(const MatmulTask& task, int threads);
   void (*run)(Context& context, const MatmulTask& task, std::byte* workspace);
+
+  bool takes(DType operands) const { return !only_bf16 || operands == DType::kBf16; }
 };
 
 namespace cpu {
@@ -53,6 +56,7 @@ extern const MatmulBackend kMatmulSimd;
 extern const MatmulBackend kMatmulAvx2;
 extern const MatmulBackend kMatmulAvx512;
 extern const MatmulBackend kMatmulAvx512Bf16;
+extern const MatmulBackend kMatmulAmxBf16;
 #endif
 }  // namespace cpu
 

@@ -27,7 +27,7 @@ inline constexpr Device kMeta{.kind = DeviceKind::kMeta, .target = Target::kCpu}
 inline std::vector<Target> tested_targets() {
   std::vector<Target> targets;
   for (const Target target : {Target::kCpu, Target::kCpuSimd, Target::kCpuAvx2, Target::kCpuAvx512,
-                              Target::kCpuAvx512Bf16}) {
+                              Target::kCpuAvx512Bf16, Target::kCpuAmxBf16}) {
     if (runs_on(target, detect_cpu_target())) {
       targets.push_back(target);
     }

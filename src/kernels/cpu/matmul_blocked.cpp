@@ -213,6 +213,13 @@ class BlockedProduct {
 
   void pack_a(std::byte* packed, int64_t first, int64_t end) const {
     const auto unit = static_cast<size_t>(plan_.unit);
+    if (plan_.turns_a) {
+      for (int64_t p = first; p < end; ++p) {
+        kernels_.turn_pairs(packed + (p - first) * plan_.a_panel_bytes, plan_.a_line_bytes,
+                            lines_of(panel_of_a(p), 1, task_.a_MK));
+      }
+      return;
+    }
     if (plan_.a_along_k) {
       for (int64_t p = first; p < end; ++p) {
         kernels_.pack_rows[unit](packed + (p - first) * plan_.a_panel_bytes, plan_.a_line_bytes,
@@ -258,8 +265,9 @@ class BlockedProduct {
                          .rows = rows_of(p)};
     if (plan_.packs_a) {
       product.a = tile.packed_a + (p - tile.first_p) * plan_.a_panel_bytes;
-      product.a_row_bytes = plan_.a_along_k ? plan_.a_line_bytes : kUnitBytes;
-      product.a_unit_bytes = plan_.a_along_k ? kUnitBytes : kernels_.packed_rows * kUnitBytes;
+      const bool along_k = plan_.a_along_k || plan_.turns_a;
+      product.a_row_bytes = along_k ? plan_.a_line_bytes : kUnitBytes;
+      product.a_unit_bytes = along_k ? kUnitBytes : kernels_.packed_rows * kUnitBytes;
     }
     return product;
   }
@@ -350,6 +358,7 @@ void run(Context& context, const MatmulTask& task, std::byte* workspace) {
 template <const PanelKernels& kKernels>
 constexpr MatmulBackend backend_for(Target target) {
   return {.target = target,
+          .only_bf16 = target == Target::kCpuAmxBf16,
           .plan_workspace_bytes = plan_workspace_bytes<kKernels>,
           .run = run<kKernels>};
 }
@@ -361,6 +370,7 @@ const MatmulBackend kMatmulSimd = backend_for<kPanelsSimd>(Target::kCpuSimd);
 const MatmulBackend kMatmulAvx2 = backend_for<kPanelsAvx2>(Target::kCpuAvx2);
 const MatmulBackend kMatmulAvx512 = backend_for<kPanelsAvx512>(Target::kCpuAvx512);
 const MatmulBackend kMatmulAvx512Bf16 = backend_for<kPanelsAvx512Bf16>(Target::kCpuAvx512Bf16);
+const MatmulBackend kMatmulAmxBf16 = backend_for<kPanelsAmxBf16>(Target::kCpuAmxBf16);
 #endif
 
 }  // namespace cadre::kernels::cpu

@@ -16,7 +16,7 @@ namespace cadre::kernels::cpu {
 
 inline constexpr int64_t kUnitBytes = 4;
 inline constexpr int64_t kUnitsOfLine = 16;  // of a line of the cache
-inline constexpr int64_t kPanelRowsMax = 14;
+inline constexpr int64_t kPanelRowsMax = 32;
 inline constexpr int64_t kPanelColumnsMax = 32;
 
 // What a unit is made of.
@@ -43,8 +43,9 @@ struct PanelProduct {
   int64_t c_row_bytes = 0;
   int64_t rows = 0;
   Output output = Output::kOverwriteF32;
-  // Memory that will be read soon, asked for meanwhile; or null. For every kUnitsOfLine units: as
-  // many lines of the cache, soon_step_bytes apart, then soon_stride_bytes further.
+  // Memory that will be read soon, asked for meanwhile; or null. For every kUnitsOfLine units: a
+  // line of the cache for each row of the panel (at least as many), soon_step_bytes apart, then
+  // soon_stride_bytes further.
   const std::byte* soon = nullptr;
   int64_t soon_step_bytes = 0;
   int64_t soon_stride_bytes = 0;
@@ -78,6 +79,10 @@ struct PanelKernels {
   void (*multiply)(const PanelProduct& product) = nullptr;
   // Multiplies panels of pairs, into any Output. Null where the machine has no such instruction.
   void (*multiply_pairs)(const PanelProduct& product) = nullptr;
+  // Not null if multiply_pairs wants units of a row of A side by side: packs lines across K as if
+  // they ran along K. Line i of the result begins at packed + i * packed_line_bytes; `source` has
+  // a line for each k.
+  void (*turn_pairs)(std::byte* packed, int64_t packed_line_bytes, const Lines& source) = nullptr;
 
   // The packing functions, by Unit. Each writes units to `packed`.
   //
@@ -97,6 +102,9 @@ extern const PanelKernels kPanelsSimd;
 extern const PanelKernels kPanelsAvx2;
 extern const PanelKernels kPanelsAvx512;
 extern const PanelKernels kPanelsAvx512Bf16;  // those of kPanelsAvx512, and pairs
+extern const PanelKernels kPanelsAmxBf16;     // for pairs alone
+void multiply_pairs_amx(const PanelProduct& product);
+void turn_pairs_amx(std::byte* packed, int64_t packed_line_bytes, const Lines& source);
 void multiply_pairs_avx512(const PanelProduct& product);
 void pack_pairs_across_avx512(std::byte* packed, int64_t width, const Lines& source);
 #endif

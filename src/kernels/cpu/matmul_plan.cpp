@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kPackedBytesMax = int64_t{4} << 20;  // of a block of A, of B, or of staged sums
 constexpr int64_t kTileBytesOfB = int64_t{384} << 10;  // stays in L2 while panels of A pass by
-constexpr int64_t kTileRows = 56;
+constexpr int64_t kTileRows = 64;
 constexpr int64_t kTilesMin = 24;            // enough to keep threads busy to the end
 constexpr int64_t kBlockUnits = 768;         // of K: a panel of B is 96 KiB
 constexpr int64_t kUnstagedUnitsMax = 2304;  // a sum kept in registers needs no staging
@@ -84,6 +84,7 @@ MatmulPlan plan_matmul(const MatmulTask& task, const PanelKernels& kernels) {
   plan.a_along_k = a_MK.strides[1] == 1;
   plan.b_along_k = b_KN.strides[1] != 1;
   plan.packs_a = must_pack_a(plan, a_MK);
+  plan.turns_a = plan.unit == Unit::kPair && kernels.turn_pairs != nullptr && !plan.a_along_k;
   plan.units = divide_up(a_MK.shape[1], plan.per_unit);
   const bool narrow = c_MN.dtype != DType::kF32;
   const bool in_one = plan.units <= (narrow ? kUnstagedUnitsMax : kBlockUnits);
@@ -97,7 +98,7 @@ MatmulPlan plan_matmul(const MatmulTask& task, const PanelKernels& kernels) {
       even_part(plan.panels_b, kPackedBytesMax / std::max<int64_t>(plan.b_panel_bytes, 1));
   // An odd number of cache lines, so that packed rows do not collide.
   plan.a_line_bytes = (align_up(plan.block_units * kUnitBytes) / kAlignment | 1) * kAlignment;
-  plan.a_panel_bytes = plan.a_along_k
+  plan.a_panel_bytes = plan.a_along_k || plan.turns_a
                            ? kernels.rows * plan.a_line_bytes
                            : align_up(kernels.packed_rows * plan.block_units * kUnitBytes);
   plan.staged_row_bytes = plan.block_panels_b * kernels.columns * kUnitBytes;

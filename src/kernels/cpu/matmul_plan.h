@@ -27,6 +27,7 @@ struct MatmulPlan {
   bool a_along_k = false;  // lines of A in memory run along K
   bool b_along_k = false;  // lines of B in memory run along K
   bool packs_a = false;
+  bool turns_a = false;       // packs lines across K as lines along K
   bool tiles_pack_a = false;  // by itself: a tile is as wide as the block of B
   bool stages = false;        // sums wait in the workspace between blocks of K: c is too narrow
   int64_t units = 0;          // of all of K

@@ -411,6 +411,15 @@ const PanelKernels kPanelsAvx512Bf16 = [] {
   kernels.pack_across[static_cast<size_t>(Unit::kPair)] = pack_pairs_across_avx512;
   return kernels;
 }();
+const PanelKernels kPanelsAmxBf16 = [] {
+  PanelKernels kernels = N_AVX3::kPanels;
+  kernels.rows = 32;  // two tiles
+  kernels.multiply = nullptr;
+  kernels.multiply_pairs = multiply_pairs_amx;
+  kernels.turn_pairs = turn_pairs_amx;
+  kernels.pack_across[static_cast<size_t>(Unit::kPair)] = pack_pairs_across_avx512;
+  return kernels;
+}();
 #else
 const PanelKernels kPanelsSimd = HWY_STATIC_DISPATCH(kPanels);
 #endif
