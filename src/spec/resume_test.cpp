@@ -73,6 +73,7 @@ TEST(Resume, ReportsWhatMayChange) {
                    "training.epochs: not given in the saved run, 2.0 now"}));
   EXPECT_EQ(after({"training.precision=bf16"}).reported,
             Lines{"training.precision: fp32 in the saved run, bf16 now"});
+  EXPECT_EQ(after({"tokenizer.from=/elsewhere"}).refused, Lines());
   EXPECT_EQ(after({"threads=2"}).reported, Lines{"threads: auto in the saved run, 2 now"});
   EXPECT_EQ(after({"training.learning_rate=1e-5"}).refused, Lines());
 }

@@ -34,8 +34,9 @@ constexpr Key kKeys[] = {
     {"model.from",
      {.type = KeyType::kInputPath},
      schema::field<&Draft::run, &RunSpec::model, &ModelSource::from>,
-     kSame,
-     "A Hugging Face directory; other keys override those of its config.json.",
+     OnResume::kReported,
+     "A Hugging Face directory; other keys override those of its config.json. A run that goes on "
+     "takes its weights from the checkpoint; the model must be the same, wherever it lies now.",
      "none"},
     {"model.load_weights", boolean(),
      schema::field<&Draft::run, &RunSpec::model, &ModelSource::load_weights>, OnResume::kReported,

@@ -77,8 +77,10 @@ constexpr Key kKeys[] = {
     {"threads", kThreads, run<&RunSpec::threads>, kReported,
      "Threads that compute; `auto` is one per processor. The results do not depend on it."},
 
-    {"tokenizer.from", kInputPath, field<&Draft::tokenizer, &TokenizerSource::from>, kSame,
-     "A Hugging Face tokenizer.json, or a directory that holds one.", "that of `model.from`"},
+    {"tokenizer.from", kInputPath, field<&Draft::tokenizer, &TokenizerSource::from>, kReported,
+     "A Hugging Face tokenizer.json, or a directory that holds one. A run goes on only with the "
+     "tokens that it began with, wherever the tokenizer lies now.",
+     "that of `model.from`"},
     {"tokenizer.train.vocab_size", schema::whole(257, 1 << 24),
      field<&Draft::tokenizer, &TokenizerSource::train_vocab_size>, kSame,
      "Trains a byte-level BPE of this size on `data.sources` before anything else.", "none"},

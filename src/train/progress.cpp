@@ -1,11 +1,21 @@
 #include "train/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/text.h"
 
 namespace cadre::train {
+namespace {
+
+size_t columns_of(std::FILE* terminal) {
+  winsize size{};
+  const bool known = ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size_t{size.ws_col} - 1 : std::string::npos;
+}
+
+}  // namespace
 
 Progress::Progress(const Options& options)
     : options_(options), terminal_(isatty(fileno(options.stream)) != 0 && !options.json) {}
@@ -13,7 +23,7 @@ Progress::Progress(const Options& options)
 std::string Progress::line(const StepMetrics& metrics) const {
   const auto steps_left = static_cast<double>(options_.total_steps - metrics.step);
   std::string text = fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad {:.3f}  lr {:.2e}  {:.0f} tokens/s", metrics.step,
+      "step {:>{}}/{}  loss {:.4f}  grad {:.3f}  lr {:.1e}  {:.0f} tokens/s", metrics.step,
       std::to_string(options_.total_steps).size(), options_.total_steps, metrics.loss,
       metrics.grad_norm, metrics.learning_rate, metrics.tokens_per_second);
   if (metrics.validation_loss) {
@@ -33,7 +43,9 @@ void Progress::show(const StepMetrics& metrics) {
     return;
   }
   if (terminal_) {
-    std::fputs(("\r\033[K" + line(metrics)).c_str(), options_.stream);
+    // A line that is longer than a row cannot be written over.
+    const std::string text = line(metrics).substr(0, columns_of(options_.stream));
+    std::fputs(("\r\033[K" + text).c_str(), options_.stream);
     std::fflush(options_.stream);
     line_open_ = true;
     return;

@@ -4,6 +4,8 @@
 #include <string>
 #include <system_error>
 
+#include "checkpoint/reader.h"
+#include "model/family.h"
 #include "spec/read.h"
 #include "spec/resume.h"
 #include "storage/file.h"
@@ -80,6 +82,33 @@ Status check_same_run(const CheckpointInfo& checkpoint, const RunSpec& now, Log&
     log.info("train", "changed since the checkpoint: " + line);
   }
   return {};
+}
+
+Status check_same_model(const CheckpointInfo& checkpoint, const ModelSpec& now) {
+  Result<Json> config = read_model_config(checkpoint.path);
+  if (!config) {
+    return config.error();
+  }
+  const std::string source = (checkpoint.path / "config.json").string();
+  Result<ModelSpec> saved = model::read_model_config(*config, source);
+  if (!saved) {
+    return saved.error();
+  }
+  if (*saved == now) {
+    return {};
+  }
+  // As they are written: what a family derives from its keys is no key of anybody's.
+  const Json before = model::write_model_config(*saved, "");
+  const Json after = model::write_model_config(now, "");
+  std::string text = concat("the run cannot continue from ", checkpoint.path.string(),
+                            " with the model that model.from and its keys describe now:");
+  for (const auto& [key, value] : after.items()) {
+    const Json old = before.value(key, Json());
+    if (old != value) {
+      text += concat("\n  ", key, ": ", old.dump(), " in the saved run, ", value.dump(), " now");
+    }
+  }
+  return input_error(text, "\nchoose another --output to start anew");
 }
 
 }  // namespace cadre::train

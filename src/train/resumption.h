@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "checkpoint/checkpoints.h"
+#include "spec/model.h"
 #include "spec/run.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
@@ -20,5 +21,8 @@ Result<std::optional<CheckpointInfo>> find_checkpoint(const RunFolder& folder,
 // Refuses to continue under another configuration where that would silently be another run; says
 // what else has changed. (That the data are the same, run_state.h checks once they are open.)
 Status check_same_run(const CheckpointInfo& checkpoint, const RunSpec& now, Log& log);
+
+// Refuses to continue if the folder that the configuration names describes another model by now.
+Status check_same_model(const CheckpointInfo& checkpoint, const ModelSpec& now);
 
 }  // namespace cadre::train

@@ -505,6 +505,11 @@ Result<RunEnd> train_run(const LoadedRun& loaded, const TrainOptions& options) {
   if (!setup) {
     return setup.error();
   }
+  if (checkpoint->has_value()) {
+    if (Status status = check_same_model(**checkpoint, setup->model); !status) {
+      return status.error();
+    }
+  }
   Run run(std::move(*folder), std::move(*setup), log, options);
   try {
     if (Status status = run.prepare(*checkpoint); !status) {

@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoints.h"
+#include "testing/golden.h"
 
 namespace cadre::train {
 namespace {
@@ -293,6 +294,47 @@ TEST_F(TrainerTest, RefusesToContinueAsAnotherRun) {
   EXPECT_EQ(run(configuration("a", "  steps: 3\n"), {.resume = TrainOptions::Resume::kNever}), 2);
   EXPECT_EQ(run(configuration("a", "  steps: 5\n")), 0);
   EXPECT_EQ(metrics("a").size(), 5u);
+}
+
+// Steps so small that they move nothing: what a run in another precision saves is what it took up.
+TEST_F(TrainerTest, GoesOnInAnotherPrecisionWithAllBitsOfTheMasters) {
+  const auto model_after = [&](int step) {
+    return bytes(fmt::format("a/checkpoints/step-{:08}/model.safetensors", step));
+  };
+  const std::string keep = "checkpoint: {keep: 0}\n";
+  ASSERT_EQ(run(configuration("a", "  steps: 3\n", keep)), 0);
+  int steps = 3;
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16, Precision::kFp32}) {
+    LoadedRun next = configuration("a", fmt::format("  steps: {}\n", ++steps), keep);
+    next.run.training.schedule.learning_rate = 1e-30;
+    next.run.training.precision = precision;
+    ASSERT_EQ(run(next), 0) << steps;
+  }
+  EXPECT_NE(model_after(4), model_after(3));
+  EXPECT_EQ(model_after(6), model_after(3));
+}
+
+TEST_F(TrainerTest, GoesOnWhereTheModelThatItBeganWithHasMoved) {
+  ASSERT_EQ(run(configuration("a", "  steps: 3\n")), 0);
+  const fs::path model = folder / "m";
+  fs::copy(folder / "a" / "checkpoints" / "step-00000003", model);
+  const auto tuned = [&](const fs::path& from, int steps) {
+    LoadedRun loaded = configuration("b", fmt::format("  steps: {}\n", steps));
+    loaded.run.model.from = from.string();
+    loaded.run.model.config = Json::object();
+    loaded.run.tokenizer.reset();
+    return loaded;
+  };
+  ASSERT_EQ(run(tuned(model, 2)), 0);
+  fs::rename(model, folder / "moved");
+  EXPECT_EQ(run(tuned(folder / "moved", 4)), 0);
+  EXPECT_EQ(metrics("b").size(), 4u);
+  // Shapes alone would not tell.
+  Json config = testing::read_golden_file(folder / "moved" / "config.json");
+  config["rope_theta"] = 777.0;
+  std::ofstream(folder / "moved" / "config.json") << config.dump();
+  EXPECT_EQ(run(tuned(folder / "moved", 6)), 2);
+  EXPECT_EQ(metrics("b").size(), 4u);
 }
 
 TEST_F(TrainerTest, RefusesToContinueOnOtherData) {

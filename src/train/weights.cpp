@@ -29,6 +29,12 @@ bool is_narrow(const Engine& engine) {
   return compute_dtype(engine.spec().training.precision) != DType::kF32;
 }
 
+// The run was in fp32 when it was saved: the model's file is the master.
+bool holds_all_bits(const CheckpointReader& model, const std::string& name) {
+  const AvailableTensor* const stored = model.find(name);
+  return stored != nullptr && stored->type == StoredType::kF32;
+}
+
 WantedTensor wanted(const std::string& name, const nn::Parameter& parameter,
                     const Tensor& destination) {
   return {.name = name,
@@ -93,7 +99,8 @@ Status load_weights(Engine& engine, const std::filesystem::path& folder) {
 
 Status load_checkpoint(Engine& engine, const std::filesystem::path& checkpoint,
                        const Json& trainer_state) {
-  // The model's files hold the compute dtype; where there is a master, it is the truth.
+  // The model's files hold the dtype that was computed with; where a master was saved, it is the
+  // truth, whatever the precision now.
   if (Status status = load_weights(engine, checkpoint); !status) {
     return status;
   }
@@ -101,16 +108,31 @@ Status load_checkpoint(Engine& engine, const std::filesystem::path& checkpoint,
   if (!reader) {
     return reader.error();
   }
+  Result<CheckpointReader> model = CheckpointReader::open_model(checkpoint);
+  if (!model) {
+    return model.error();
+  }
   std::vector<WantedTensor> list;
+  std::vector<WantedTensor> from_model;
   for (const nn::Parameter& parameter : engine.store().parameters()) {
-    if (is_narrow(engine) && !parameter.master.empty()) {
-      list.push_back(wanted("master/" + parameter.spec.name, parameter, parameter.master));
+    const std::string master = "master/" + parameter.spec.name;
+    const bool keeps_master = is_narrow(engine) && !parameter.master.empty();
+    if (reader->find(master) != nullptr) {
+      list.push_back(
+          wanted(master, parameter, keeps_master ? parameter.master : parameter.stored()));
+    } else if (keeps_master && holds_all_bits(*model, parameter.spec.name)) {
+      from_model.push_back(wanted(parameter.spec.name, parameter, parameter.master));
+    } else if (keeps_master) {
+      list.push_back(wanted(master, parameter, parameter.master));  // to be missed by name
     }
   }
   for (const optim::StateTensor& state : engine.optimizer().state()) {
     list.push_back(wanted(state.name, *state.parameter, state.tensor));
   }
   if (Status status = reader->load(list); !status) {
+    return status;
+  }
+  if (Status status = model->load(from_model, {.may_be_left_over = {"*"}}); !status) {
     return status;
   }
   engine.optimizer().set_updates(trainer_state.at("optimizer_updates").get<int64_t>());

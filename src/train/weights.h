@@ -22,7 +22,7 @@ Status check_weights(const EngineSpec& spec, const std::filesystem::path& folder
 Status load_weights(Engine& engine, const std::filesystem::path& folder);
 
 // Reads parameters (fp32 masters where there are any), optimizer state and the count of updates
-// from a checkpoint of ours.
+// from a checkpoint of ours, which may have been saved in another precision.
 Status load_checkpoint(Engine& engine, const std::filesystem::path& checkpoint,
                        const Json& trainer_state);
 
