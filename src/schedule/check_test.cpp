@@ -62,8 +62,7 @@ TEST(PipelineCheck, RefusesEveryInstructionThatComesTwice) {
 TEST(PipelineCheck, NamesABackwardBeforeItsForward) {
   Pipeline pipeline = two_ranks();
   auto& list = pipeline.lists[1];
-  std::swap(list[1], list[2]);  // receive, receive, forward 0, backward 0
-  std::swap(list[2], list[3]);
+  std::swap(list[3], list[4]);  // three receives, forward 0, backward 0
   EXPECT_EQ(fault(pipeline),
             "pipeline schedule: rank 1: backward of micro-batch 0 on stage 1 comes before its "
             "forward");

@@ -20,9 +20,10 @@ std::optional<Instruction> received_before(const Pipeline& pipeline,
 // The receive that belongs to a send.
 Instruction other_end(const Instruction& send);
 
-// Adds the messages to lists of computations. A send follows its computation at once. A receive is
-// opened one computation before the one that reads it, so that the message travels while the rank
-// computes; earlier only where an older message from the same rank would otherwise be overtaken.
+// Adds the messages to lists of computations. A send follows its computation at once. The receives
+// of the next three computations that read a message are always open: so messages travel while the
+// rank computes, and the made schedules do not hang even where a send blocks until it has arrived.
+// More are open only where an older message of the same rank would be overtaken.
 void add_messages(Pipeline& pipeline);
 
 }  // namespace cadre::schedule

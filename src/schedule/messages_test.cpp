@@ -17,29 +17,37 @@ std::vector<std::string> described(const std::vector<Instruction>& list) {
   return lines;
 }
 
-TEST(PipelineMessages, FollowWhatMakesThemAndAreOpenedOneComputationEarly) {
-  const Pipeline pipeline = *make_pipeline(Kind::kOneFOneB, {.ranks = 2, .micro_batches = 2});
+TEST(PipelineMessages, FollowWhatMakesThemAndAreOpenedEarly) {
+  const Pipeline pipeline = *make_pipeline(Kind::kOneFOneB, {.ranks = 2, .micro_batches = 3});
   EXPECT_EQ(described(pipeline.list(0)),
             (std::vector<std::string>{
+                "receive of the gradient of micro-batch 0 on stage 0 from stage 1",
+                "receive of the gradient of micro-batch 1 on stage 0 from stage 1",
+                "receive of the gradient of micro-batch 2 on stage 0 from stage 1",
                 "forward of micro-batch 0 on stage 0",
                 "send of the activation of micro-batch 0 on stage 0 to stage 1",
-                "receive of the gradient of micro-batch 0 on stage 0 from stage 1",
                 "forward of micro-batch 1 on stage 0",
                 "send of the activation of micro-batch 1 on stage 0 to stage 1",
-                "receive of the gradient of micro-batch 1 on stage 0 from stage 1",
                 "backward of micro-batch 0 on stage 0",
+                "forward of micro-batch 2 on stage 0",
+                "send of the activation of micro-batch 2 on stage 0 to stage 1",
                 "backward of micro-batch 1 on stage 0",
+                "backward of micro-batch 2 on stage 0",
             }));
   EXPECT_EQ(described(pipeline.list(1)),
             (std::vector<std::string>{
                 "receive of the activation of micro-batch 0 on stage 1 from stage 0",
-                "forward of micro-batch 0 on stage 1",
                 "receive of the activation of micro-batch 1 on stage 1 from stage 0",
+                "receive of the activation of micro-batch 2 on stage 1 from stage 0",
+                "forward of micro-batch 0 on stage 1",
                 "backward of micro-batch 0 on stage 1",
                 "send of the gradient of micro-batch 0 on stage 1 to stage 0",
                 "forward of micro-batch 1 on stage 1",
                 "backward of micro-batch 1 on stage 1",
                 "send of the gradient of micro-batch 1 on stage 1 to stage 0",
+                "forward of micro-batch 2 on stage 1",
+                "backward of micro-batch 2 on stage 1",
+                "send of the gradient of micro-batch 2 on stage 1 to stage 0",
             }));
 }
 

@@ -101,6 +101,7 @@ class Player {
     size_t next = 0;
     double time = 0.0;
     bool began = false;
+    bool came = false;  // to the message that is next, but has not left it
   };
 
   Channel& channel(int64_t from, int64_t to) {
@@ -133,7 +134,19 @@ class Player {
     const Instruction& instruction = pipeline_.lists[rank][position.next];
     Span& span = playing_.spans[rank][position.next];
     if (!computes(instruction.action)) {
-      come_to(instruction, position.time, span);
+      if (!position.came) {
+        come_to(instruction, position.time, span);
+        position.came = true;
+      }
+      if (costs_.blocking_sends && sends(instruction.action)) {
+        const Channel& between =
+            channel(pipeline_.rank_of(instruction.stage), pipeline_.rank_of(instruction.peer));
+        if (between.travelled < between.sent.size()) {
+          return false;
+        }
+        position.time = span.end;
+      }
+      position.came = false;
     } else if (!compute(instruction, rank, span)) {
       return false;
     }

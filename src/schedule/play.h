@@ -1,9 +1,10 @@
 // Plays the lists of a pipeline against a clock: how long the step takes, and who waits.
 //
 // The model is that of the executor. A rank computes one thing at a time, in the order of its list.
-// Opening a receive and beginning a send take no time of the rank. A message travels as soon as
-// both ends have come to it and the message before it, between the same two ranks in the same
-// direction, has arrived. A computation begins when its rank is free and what it reads has arrived.
+// Opening a receive and beginning a send take no time of the rank (Costs::blocking_sends aside). A
+// message travels as soon as both ends have come to it and the message before it, between the same
+// two ranks in the same direction, has arrived. A computation begins when its rank is free and what
+// it reads has arrived.
 
 #pragma once
 
@@ -25,6 +26,9 @@ struct StageCosts {
 struct Costs {
   std::vector<StageCosts> stages;
   std::vector<double> messages;  // between stages s and s+1, in either direction; size: stages - 1
+  // A send holds up its rank until the message has arrived: for transports that cannot let go of a
+  // tensor, and to see that waiting early for a send cannot hang.
+  bool blocking_sends = false;
 
   double of(const Instruction& computation) const;
 };

@@ -135,11 +135,11 @@ TEST(Play, TimesByHand) {
   EXPECT_EQ(playing.ranks[1].end, 13.0);
   EXPECT_EQ(playing.ranks[1].bubble, 7.0);
   EXPECT_DOUBLE_EQ(playing.bubble_fraction(), 7.0 / 17.0);
-  // The list of rank 0: forward, send, receive, forward, send, receive, backward, backward.
-  EXPECT_EQ(playing.spans[0][1].begin, 2.0);
-  EXPECT_EQ(playing.spans[0][1].end, 3.0);
-  EXPECT_EQ(playing.spans[0][5].begin, 13.0);
-  EXPECT_EQ(playing.spans[0][5].end, 14.0);
+  // The list of rank 0: receive, receive, forward, send, forward, send, backward, backward.
+  EXPECT_EQ(playing.spans[0][3].begin, 2.0);
+  EXPECT_EQ(playing.spans[0][3].end, 3.0);
+  EXPECT_EQ(playing.spans[0][1].begin, 13.0);
+  EXPECT_EQ(playing.spans[0][1].end, 14.0);
   EXPECT_EQ(playing.spans[0][6].begin, 9.0);
 }
 
@@ -204,6 +204,47 @@ TEST(Play, RefusesASendThatNobodyReceives) {
   EXPECT_EQ(playing.error().message,
             "pipeline schedule: rank 1: forward of micro-batch 0 on stage 1 comes before its "
             "activation is received");
+}
+
+TEST(Play, ABlockingSendHoldsUpItsRank) {
+  const Pipeline pipeline = *make_pipeline(Kind::kOneFOneB, {.ranks = 2, .micro_batches = 2});
+  Costs costs = uniform(2, {.message = 1});
+  EXPECT_EQ(play(pipeline, costs)->makespan, 11.0);
+  costs.blocking_sends = true;
+  // Rank 0: F0 0-1, F1 2-3, B0 6-8. Rank 1: F0 2-3, B0 3-5, F1 6-7, B1 7-9. Rank 0: B1 10-12.
+  EXPECT_EQ(play(pipeline, costs)->makespan, 12.0);
+  EXPECT_EQ(play(pipeline, costs)->ranks[0].busy, 6.0);
+}
+
+// Both ranks stand at a send that the other would open a receive for afterwards.
+TEST(Play, NamesSendsThatBlockEachOther) {
+  Pipeline pipeline = *make_pipeline(Kind::kOneFOneB, {.ranks = 2, .micro_batches = 2});
+  for (auto& list : pipeline.lists) {
+    std::erase_if(list, [](const Instruction& i) { return receives(i.action); });
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (const auto wanted = received_before(pipeline, list[i]);
+          computes(list[i].action) && wanted) {
+        list.insert(list.begin() + static_cast<ptrdiff_t>(i), *wanted);
+        ++i;
+      }
+    }
+  }
+  Costs costs = uniform(2, {});
+  EXPECT_TRUE(play(pipeline, costs).ok());
+  costs.blocking_sends = true;
+  EXPECT_EQ(play(pipeline, costs).error().message,
+            "pipeline schedule: the ranks wait for each other: rank 0 before the send of the "
+            "activation of micro-batch 1 on stage 0 to stage 1; rank 1 before the send of the "
+            "gradient of micro-batch 0 on stage 1 to stage 0");
+}
+
+TEST(Play, NoScheduleHangsWhereSendsBlock) {
+  for (const NamedPipeline& named : every_pipeline()) {
+    Costs costs = uniform(named.pipeline.stages(), {.message = 0.25});
+    costs.blocking_sends = true;
+    const Result<Playing> playing = play(named.pipeline, costs);
+    EXPECT_TRUE(playing.ok()) << named.name << ": " << playing.error().message;
+  }
 }
 
 // Two messages in one direction share the wire: the second begins when the first has arrived.

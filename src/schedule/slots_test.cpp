@@ -82,7 +82,7 @@ TEST(PipelineSlots, OfTheStagesCoverThoseOfTheRank) {
 TEST(PipelineSlots, FewReceivesAreOpenAtOnce) {
   for (const NamedPipeline& named : every_pipeline()) {
     for (int64_t rank = 0; rank < named.shape.ranks; ++rank) {
-      const int64_t most = named.kind == Kind::kInterleaved ? 2 * named.shape.ranks : 3;
+      const int64_t most = named.kind == Kind::kZeroBubbleV ? 4 : 3;
       EXPECT_LE(in_flight(named.pipeline.list(rank)).receives, most) << named.name;
     }
   }
