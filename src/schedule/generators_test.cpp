@@ -101,8 +101,10 @@ TEST(Generators, StepsAreAsLongAsThePapersSay) {
               << named.name;
           break;
         case Kind::kZeroBubbleV:
-          if (f == b && b == w && m >= 2 * R - 1) {
-            EXPECT_EQ(found, 2 * m * (f + b + w) + (R - 1) * f) << named.name;
+          if (f == b && b == w && m >= R) {
+            const double ideal = 2 * m * (f + b + w) + (R - 1) * f;
+            EXPECT_LE(found, m == R || m >= 2 * R - 1 ? ideal : 8.0 / 7.0 * ideal) << named.name;
+            EXPECT_GE(found, ideal) << named.name;
           }
           break;
       }
@@ -158,7 +160,10 @@ TEST(Generators, LargePipelinesArePlayedToTheEnd) {
     const PipelineShape shape{
         .ranks = 32, .stages_per_rank = stages_per_rank, .micro_batches = 256};
     const Pipeline pipeline = *make_pipeline(kind, shape);
-    EXPECT_TRUE(play(pipeline, uniform(shape.stages(), {.message = 0.1})).ok()) << name(kind);
+    Costs costs = uniform(shape.stages(), {.message = 0.1});
+    EXPECT_TRUE(play(pipeline, costs).ok()) << name(kind);
+    costs.blocking_sends = true;
+    EXPECT_TRUE(play(pipeline, costs).ok()) << name(kind);
   }
 }
 

@@ -101,7 +101,7 @@ int64_t length(const Pipeline& pipeline) {
 
 TEST(Optimum, NoScheduleIsShorterThanZbH1WithItsMemory) {
   for (const int64_t ranks : {2, 3}) {
-    for (int64_t micro_batches = ranks; micro_batches <= 4; ++micro_batches) {
+    for (int64_t micro_batches = 1; micro_batches <= 4; ++micro_batches) {
       const Pipeline pipeline =
           *make_pipeline(Kind::kZeroBubbleH1, {.ranks = ranks, .micro_batches = micro_batches});
       EXPECT_EQ(length(pipeline), Search(pipeline, ranks).shortest())
@@ -111,10 +111,11 @@ TEST(Optimum, NoScheduleIsShorterThanZbH1WithItsMemory) {
 }
 
 TEST(Optimum, NoScheduleIsShorterThanZbVWithItsMemory) {
-  for (const int64_t micro_batches : {2, 3}) {
-    const Pipeline pipeline = *make_pipeline(
-        Kind::kZeroBubbleV, {.ranks = 2, .stages_per_rank = 2, .micro_batches = micro_batches});
-    EXPECT_EQ(length(pipeline), Search(pipeline, 4).shortest()) << micro_batches;
+  for (const auto& [ranks, micro_batches] : {std::pair{2, 1}, {2, 2}, {2, 3}, {3, 1}, {3, 2}}) {
+    const PipelineShape shape{.ranks = ranks, .stages_per_rank = 2, .micro_batches = micro_batches};
+    const Pipeline pipeline = *make_pipeline(Kind::kZeroBubbleV, shape);
+    EXPECT_EQ(length(pipeline), Search(pipeline, 2 * ranks).shortest())
+        << ranks << " ranks, " << micro_batches << " micro-batches";
   }
 }
 

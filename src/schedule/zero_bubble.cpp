@@ -1,6 +1,9 @@
 #include "schedule/zero_bubble.h"
 
-#include <algorithm>
+#include <deque>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "schedule/messages.h"
@@ -113,6 +116,87 @@ void write_v(std::vector<Instruction>& list, int64_t rank, const PipelineShape& 
   }
 }
 
+// Moves every weight half to the first moment at which its rank would wait otherwise, at
+// f = b = w = 1. In each tick of a clock a rank does the next input half or forward of its list, if
+// that can run, or else the weight half that has been waiting for longest.
+class WeightHalvesInGaps {
+ public:
+  explicit WeightHalvesInGaps(const Pipeline& pipeline) : pipeline_(pipeline) {
+    const auto count = static_cast<size_t>(pipeline.stages() * pipeline.micro_batches);
+    forward_at_.resize(count, kNever);
+    input_at_.resize(count, kNever);
+    for (const std::vector<Instruction>& list : pipeline.lists) {
+      ranks_.emplace_back();
+      for (const Instruction& instruction : list) {
+        if (instruction.action != Action::kBackwardWeight) {
+          ranks_.back().next.push_back(instruction);
+        }
+      }
+    }
+  }
+
+  std::vector<std::vector<Instruction>> lists() {
+    bool working = true;
+    for (int64_t now = 0; working; ++now) {
+      working = false;
+      for (Rank& rank : ranks_) {
+        tick(rank, now);
+        working = working || !rank.next.empty() || !rank.weights.empty();
+      }
+    }
+    std::vector<std::vector<Instruction>> lists;
+    for (Rank& rank : ranks_) {
+      lists.push_back(std::move(rank.list));
+    }
+    return lists;
+  }
+
+ private:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  struct Rank {
+    std::deque<Instruction> next;
+    std::deque<Instruction> weights;  // halves that can run
+    std::vector<Instruction> list;
+  };
+
+  size_t index(const Instruction& instruction, int64_t stage) const {
+    return static_cast<size_t>(stage * pipeline_.micro_batches + instruction.micro_batch);
+  }
+
+  // Whether what `instruction` reads was there before this tick.
+  bool can_run(const Instruction& instruction, int64_t now) const {
+    const int64_t stage = instruction.stage;
+    if (instruction.action == Action::kForward) {
+      return stage == 0 || forward_at_[index(instruction, stage - 1)] < now;
+    }
+    return forward_at_[index(instruction, stage)] < now &&
+           (stage + 1 == pipeline_.stages() || input_at_[index(instruction, stage + 1)] < now);
+  }
+
+  void tick(Rank& rank, int64_t now) {
+    if (!rank.next.empty() && can_run(rank.next.front(), now)) {
+      const Instruction instruction = rank.next.front();
+      rank.next.pop_front();
+      rank.list.push_back(instruction);
+      const bool forward = instruction.action == Action::kForward;
+      (forward ? forward_at_ : input_at_)[index(instruction, instruction.stage)] = now;
+      if (!forward) {
+        rank.weights.push_back(instruction);
+        rank.weights.back().action = Action::kBackwardWeight;
+      }
+    } else if (!rank.weights.empty()) {
+      rank.list.push_back(rank.weights.front());
+      rank.weights.pop_front();
+    }
+  }
+
+  const Pipeline& pipeline_;
+  std::vector<Rank> ranks_;
+  std::vector<int64_t> forward_at_;  // tick, by stage and micro-batch
+  std::vector<int64_t> input_at_;
+};
+
 }  // namespace
 
 Pipeline zb_h1(const PipelineShape& shape) {
@@ -129,6 +213,10 @@ Pipeline zb_v(const PipelineShape& shape) {
   Pipeline pipeline = down_and_up(shape);
   for (int64_t rank = 0; rank < shape.ranks; ++rank) {
     write_v(pipeline.lists[static_cast<size_t>(rank)], rank, shape);
+  }
+  // There are slots for all micro-batches of the step, so that no weight half has to free one.
+  if (shape.micro_batches <= shape.ranks) {
+    pipeline.lists = WeightHalvesInGaps(pipeline).lists();
   }
   add_messages(pipeline);
   return pipeline;

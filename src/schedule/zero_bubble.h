@@ -17,9 +17,10 @@ namespace cadre::schedule {
 Pipeline zb_h1(const PipelineShape& shape);
 
 // ZB-V: two stages per rank, down the ranks and back up, so that the first rank also has the end of
-// the model. At f = b = w and m >= 2R - 1 a rank never waits once it has begun: the step takes
-// 2m (f + b + w) + (R - 1) f. At most min(2m, 2R) slots, each of half a rank's layers, on every
-// rank alike: the memory of ZB-H1 and of the first rank of 1F1B.
+// the model. At f = b = w the step takes 2m (f + b + w) + (R - 1) f if m = R or m >= 2R - 1: with
+// the latter a rank never waits once it has begun. In between it takes up to a seventh more. At
+// most min(2m, 2R) slots, each of half a rank's layers, on every rank alike: the memory of ZB-H1
+// and of the first rank of 1F1B.
 Pipeline zb_v(const PipelineShape& shape);
 
 }  // namespace cadre::schedule
