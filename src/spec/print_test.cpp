@@ -54,7 +54,7 @@ training:
   weight_decay: 0
   beta1: 0.25
   beta2: 0.125
-  epsilon: 1e-300
+  epsilon: 1e-30
   momentum: 0.5
   nesterov: true
   muon_momentum: 0.75

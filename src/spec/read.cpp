@@ -4,6 +4,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/text.h"
 #include "spec/check.h"
 #include "spec/deepspeed.h"
 #include "spec/set.h"
@@ -125,6 +126,9 @@ Result<LoadedRun> read_run_text(std::string_view text, const std::string& path,
   const fs::path here = fs::current_path(code);
   if (code) {
     return input_error("the working directory: ", code.message());
+  }
+  if (find_invalid_utf8(here.string()) != std::string::npos) {  // run.yaml will say where it was
+    return input_error("the working directory \"", here.string(), "\" is not valid UTF-8");
   }
   ReadContext context{.config_directory = (here / path).lexically_normal().parent_path().string(),
                       .working_directory = here.string()};

@@ -180,6 +180,56 @@ TEST(ReadRun, NamesWhatWasFoundAndWhatIsAllowed) {
             "run.yaml:4:26: data.sources[0].paths: found \"\"; allowed: a path");
 }
 
+TEST(ReadRun, ASourceNamesAtLeastOnePath) {
+  const std::string run = with_training("");
+  EXPECT_EQ(refusal(run + "data: {sources: [{paths: []}]}\n"),
+            "run.yaml:4:26: data.sources[0].paths: found an empty list; allowed: a list of at "
+            "least one path");
+  EXPECT_EQ(
+      refusal(run + "data: {sources: [{paths: [a], exclude: []}], validation: [{paths: []}]}\n"),
+      "run.yaml:4:67: data.validation[0].paths: found an empty list; allowed: a list of at "
+      "least one path");
+  EXPECT_EQ(refusal(run, {.set = {"data.sources[0].paths=[]"}}),
+            "--set data.sources[0].paths: found an empty list; allowed: a list of at least one "
+            "path");
+}
+
+TEST(ReadRun, RefusesATextThatNoFileOrSystemCallHolds) {
+  const std::string run = with_training("");
+  EXPECT_EQ(refusal(run + "name: \"a\\0b\"\n"),
+            "run.yaml:4:7: name: found \"a\\u0000b\", which has a zero byte; allowed: a text");
+  EXPECT_EQ(refusal(run + "output: \"q\\0b\"\n"),
+            "run.yaml:4:9: output: found \"q\\u0000b\", which has a zero byte; allowed: a path");
+  EXPECT_EQ(refusal(run + "data: {sources: [{paths: [\"a\\0b\"], exclude: [\"\\0\"]}]}\n"),
+            "run.yaml:4:27: data.sources[0].paths[0]: found \"a\\u0000b\", which has a zero byte; "
+            "allowed: a path\n"
+            "run.yaml:4:46: data.sources[0].exclude[0]: found \"\\u0000\", which has a zero byte; "
+            "allowed: a text");
+  EXPECT_EQ(refusal(run, {.set = {"name=a\xff"}}),
+            "--set name: found \"a\xef\xbf\xbd\", which is not valid UTF-8; allowed: a text");
+}
+
+TEST(ReadRun, HoldsTheBoundsAsFloatsToo) {
+  const auto refused = [](std::string_view lines) { return refusal(with_training(lines)); };
+  EXPECT_EQ(refused("  dropout: 0.99999999\n"),
+            "run.yaml:4:12: training.dropout: found 0.99999999, which as a float is 1; allowed: a "
+            "number, at least 0 and below 1");
+  EXPECT_EQ(refused("  epsilon: 5e-324\n"),
+            "run.yaml:4:12: training.epsilon: found 5e-324, which as a float is 0; allowed: a "
+            "number, above 0");
+  for (const std::string_view key : {"learning_rate", "weight_decay", "z_loss", "max_grad_norm"}) {
+    EXPECT_EQ(refused(concat("  ", key, ": 1e39\n")),
+              concat("run.yaml:4:", key.size() + 5, ": training.", key,
+                     ": found 1e39, which no float holds (they end at 3.40282e+38); allowed: a "
+                     "number, ",
+                     key == "learning_rate" ? "above 0" : "at least 0"));
+    EXPECT_EQ(refused(concat("  ", key, ": 3e38\n")), "");
+  }
+  EXPECT_NE(refused("  beta1: 0.999999999999\n"), "");
+  EXPECT_NE(refused("  beta2: 0.999999999999\n"), "");
+  EXPECT_EQ(refused("  dropout: 0.9999999\n  beta2: 0.9999999\n  epsilon: 1e-45\n"), "");
+}
+
 TEST(ReadRun, HoldsTheBoundsOfEveryKindOfNumber) {
   const auto refused = [](std::string_view lines) { return refusal(with_training(lines)); };
   EXPECT_EQ(refused("  learning_rate: 0\n"),

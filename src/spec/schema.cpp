@@ -227,7 +227,7 @@ std::string allowed_text(const Allowed& allowed) {
     case KeyType::kTexts:
       return "a list of texts";
     case KeyType::kInputPaths:
-      return "a list of paths";
+      return allowed.not_empty ? "a list of at least one path" : "a list of paths";
     case KeyType::kRecords:
       return "a list of maps";
     case KeyType::kAnything:

@@ -90,6 +90,7 @@ struct Allowed {
   bool below_maximum = false;
   std::span<const ChoiceName> choices = {};
   const Table* record = nullptr;  // the keys of each element, of a list of records
+  bool not_empty = false;         // of a list
 };
 
 enum class OnResume {

@@ -16,7 +16,7 @@ using schema::text;
 using schema::texts;
 
 constexpr Allowed kInputPath = {.type = KeyType::kInputPath};
-constexpr Allowed kInputPaths = {.type = KeyType::kInputPaths};
+constexpr Allowed kInputPaths = {.type = KeyType::kInputPaths, .not_empty = true};
 constexpr Allowed kOutputPath = {.type = KeyType::kOutputPath};
 constexpr Allowed kThreads = {
     .type = KeyType::kIntegerOrAuto, .minimum = 1, .maximum = kThreadsMax};

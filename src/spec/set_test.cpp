@@ -97,8 +97,9 @@ TEST(Set, NamesTheSettingInEveryMessage) {
             "--set data.sources[3].weight: element 3 of a list of 2; allowed: 0 to 2, the last of "
             "which appends");
   EXPECT_EQ(refusal({"data.sources[2].weight=1"}),
-            "--set data.sources[2].weight: data.sources[2].paths: not given; allowed: a list of "
-            "paths");
+            "--set data.sources[2].weight: data.sources[2].paths: not given; allowed: a list of at "
+            "least one "
+            "path");
   EXPECT_EQ(refusal({"training[0]=1"}), "--set training[0]: element 0 of what is not a list");
   EXPECT_EQ(refusal({"name.x=1"}), "--set name.x: name: found a map; allowed: a text");
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "base/text.h"
@@ -18,25 +20,36 @@ bool is_command_line(std::string_view place) {
   return place.starts_with("--");
 }
 
+// What neither run.yaml nor a system call could hold as it is.
+std::string_view problem_of_text(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) {
+    return "which has a zero byte";
+  }
+  return find_invalid_utf8(text) == std::string_view::npos ? "" : "which is not valid UTF-8";
+}
+
 std::string found_text(const ConfigValue& value) {
   constexpr size_t kShownMax = 60;
   switch (value.kind) {
     case Kind::kNull:
       return "found nothing";
     case Kind::kList:
-      return "found a list";
+      return value.items.empty() ? "found an empty list" : "found a list";
     case Kind::kMap:
       return "found a map";
     case Kind::kScalar:
       break;
   }
   std::string shown = value.text.substr(0, kShownMax);
-  while (find_invalid_utf8(shown) != std::string::npos) {
-    shown.pop_back();
+  while (find_invalid_utf8(value.text) == std::string::npos &&
+         find_invalid_utf8(shown) != std::string::npos) {
+    shown.pop_back();  // part of a letter that was cut
   }
   shown += value.text.size() > kShownMax ? "…" : "";
-  const bool plain = !value.quoted && !shown.empty() && shown.find('\n') == std::string::npos;
-  return "found " + (plain ? shown : Json(shown).dump());
+  const bool plain = !value.quoted && !shown.empty() && problem_of_text(shown).empty() &&
+                     shown.find('\n') == std::string::npos;
+  return "found " +
+         (plain ? shown : Json(shown).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // One value that is being read.
@@ -87,6 +100,24 @@ std::optional<Json> checked_number(const Reading& reading, const Result<Number>&
   return Json(*number);
 }
 
+// Kernels compute with floats: there, too, the number must be within its bounds.
+std::optional<Json> checked_fraction(const Reading& reading) {
+  const Result<double> number = parse_number(reading.value.text);
+  std::optional<Json> checked = checked_number(reading, number);
+  if (!checked.has_value()) {
+    return checked;
+  }
+  constexpr double kFloatMax = std::numeric_limits<float>::max();
+  if (std::abs(*number) > kFloatMax) {
+    return reading.refuse(fmt::format("which no float holds (they end at {:.6g})", kFloatMax));
+  }
+  const auto rounded = static_cast<float>(*number);
+  if (!reading.within_bounds(static_cast<double>(rounded))) {
+    return reading.refuse(concat("which as a float is ", rounded));
+  }
+  return checked;
+}
+
 std::optional<Json> read_numeric(const Reading& reading) {
   if (reading.value.quoted) {
     return reading.refuse("a text; remove the quotes");
@@ -103,7 +134,7 @@ std::optional<Json> read_numeric(const Reading& reading) {
     case KeyType::kSeed:
       return checked_number(reading, parse_unsigned(text));
     case KeyType::kNumber:
-      return checked_number(reading, parse_number(text));
+      return checked_fraction(reading);
     default:
       return checked_number(reading, parse_whole(text));
   }
@@ -136,12 +167,17 @@ std::optional<Json> read_path(const Reading& reading) {
   if (path.size() > 1 && path.back() == '/') {
     path.pop_back();
   }
+  if (find_invalid_utf8(path) != std::string::npos) {
+    return reading.refuse("in a folder whose name is not valid UTF-8");
+  }
   return Json(path);
 }
 
 std::optional<Json> read_list(const Reading& reading, const Allowed& element) {
   const ConfigValue& value = reading.value;
-  if (value.kind == Kind::kMap || value.kind == Kind::kNull) {
+  const bool is_nothing = value.kind == Kind::kList && value.items.empty();
+  if (value.kind == Kind::kMap || value.kind == Kind::kNull ||
+      (reading.allowed.not_empty && is_nothing)) {
     return reading.refuse();
   }
   if (value.kind == Kind::kScalar) {
@@ -290,6 +326,9 @@ std::optional<Json> read_value(const ConfigValue& value, const Allowed& allowed,
   }
   if (value.kind != Kind::kScalar) {
     return reading.refuse();
+  }
+  if (const std::string_view problem = problem_of_text(value.text); !problem.empty()) {
+    return reading.refuse(problem);
   }
   switch (allowed.type) {
     case KeyType::kText:

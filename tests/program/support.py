@@ -183,10 +183,11 @@ class ProgramTest(unittest.TestCase):
         return self.run_program(*arguments, check=check, program=program, user=65534)
 
     def run_program(self, *arguments, check=None, program=PROGRAM, **options):
-        done = subprocess.run([program, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS_MAX,
-                              **options)
-        result = Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
+        given = {"cwd": self.folder, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE,
+                 "stderr": subprocess.PIPE, "timeout": SECONDS_MAX, **options}
+        done = subprocess.run([program, *arguments], **given)
+        result = Finished(done.returncode, (done.stdout or b"").decode(),
+                          done.stderr.decode(errors="replace"))
         if check is not None:
             self.assertEqual(result.code, check, f"{arguments}\n{result.out}\n{result.err}")
         return result

@@ -1,5 +1,6 @@
 """A configuration that is wrong: file, place, what was found, what is allowed; nothing changes."""
 
+import os
 import unittest
 
 import support
@@ -113,6 +114,43 @@ class BadConfigurationTest(support.ProgramTest):
     def test_a_configuration_that_is_missing_is_named(self):
         for command in (["train"], ["plan"], ["config", "check"], ["data", "prepare"]):
             self.refused(*command, "none.yaml", says=["none.yaml", "does not exist"])
+
+    def test_an_argument_that_is_not_utf8_is_refused_and_shown(self):
+        self.yaml()
+        bad = b"bad\xff"
+        for arguments in (["train", bad + b"/run.yaml"], ["train", "run.yaml", "--output", bad],
+                          ["train", "run.yaml", "--set", b"data.sources[0].paths=" + bad],
+                          ["train", "run.yaml", "--set", b"name=" + bad], ["eval", bad],
+                          ["tokenizer", "train", "tokens.json", "--special", bad]):
+            self.refused(*arguments, says=[f"argument {len(arguments)}", "bad\\xff", "UTF-8"])
+
+    def test_a_working_directory_that_is_not_utf8_is_refused(self):
+        self.yaml()
+        folder = os.path.join(os.fsencode(self.folder), b"bad\xff")
+        os.mkdir(folder)
+        result = self.run_program("train", "../run.yaml", cwd=folder)
+        self.assertEqual((result.code, os.listdir(folder)), (2, []), result.err)
+        self.assertIn("not valid UTF-8", result.err)
+
+    def test_a_text_with_a_zero_byte_is_refused(self):
+        self.yaml(extra='output: "q\\0b"\nname: "a\\0b"\n')
+        self.refused_everywhere(["run.yaml:14:9: output", "run.yaml:15:7: name", "zero byte"])
+
+    def test_a_list_of_no_paths_is_refused(self):
+        self.yaml(data="  validation: [{paths: []}]\n")
+        self.refused_everywhere(["run.yaml:12:24", "data.validation[0].paths", "empty list"])
+        self.yaml()
+        for command in (["train"], ["data", "prepare"]):
+            self.refused(*command, "run.yaml", "--set", "data.sources=[{paths: []}]",
+                         says=["data.sources[0].paths", "empty list", "at least one path"])
+
+    def test_numbers_that_no_float_holds_are_refused(self):
+        self.yaml()
+        for setting, says in (("dropout=0.99999999", "as a float is 1"),
+                              ("beta2=0.999999999999", "as a float is 1"),
+                              ("epsilon=5e-324", "as a float is 0"),
+                              ("learning_rate=1e308", "no float holds")):
+            self.refused("train", "run.yaml", "--set", "training." + setting, says=[setting[:5], says])
 
     def test_a_folder_in_the_place_of_a_configuration_is_named(self):
         self.put("folder/x", "")
