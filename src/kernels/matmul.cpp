@@ -48,8 +48,7 @@ BookedOp cost(std::string_view op, const MatmulTask& task) {
 }
 
 void run(std::string_view op, Context& context, const MatmulTask& task) {
-  check_shapes(op, task);
-  const MatmulBackend& backend = choose(op, kBackends, context, task.a_MK.dtype);
+  const MatmulBackend& backend = checked_matmul_backend(op, context, task);
   const Arena::Block workspace =
       context.workspace.allocate(backend.plan_workspace_bytes(task, context.threads.threads()));
   const Trace::Span span = context.trace.book(cost(op, task));
@@ -59,6 +58,12 @@ void run(std::string_view op, Context& context, const MatmulTask& task) {
 }
 
 }  // namespace
+
+const MatmulBackend& checked_matmul_backend(std::string_view op, const Context& context,
+                                            const MatmulTask& task) {
+  check_shapes(op, task);
+  return choose(op, kBackends, context, task.a_MK.dtype);
+}
 
 void matmul(Context& context, Tensor c_MN, ConstTensor a_MK, ConstTensor b_KN,
             const MatmulOptions& options) {

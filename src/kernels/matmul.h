@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/dtype.h"
 #include "device/context.h"
@@ -44,10 +45,17 @@ struct MatmulBackend {
   Target target;
   bool only_bf16 = false;
   int64_t (*plan_workspace_bytes)(const MatmulTask& task, int threads);
+  // Enough for every task like this one that has fewer rows, or a smaller K (c is f32).
+  int64_t (*plan_any_rows_bytes)(const MatmulTask& task, int threads);
+  int64_t (*plan_any_depth_bytes)(const MatmulTask& task, int threads);
   void (*run)(Context& context, const MatmulTask& task, std::byte* workspace);
 
   bool takes(DType operands) const { return !only_bf16 || operands == DType::kBf16; }
 };
+
+// For kernels that multiply parts of their operands: checks the task as matmul() does.
+const MatmulBackend& checked_matmul_backend(std::string_view op, const Context& context,
+                                            const MatmulTask& task);
 
 namespace cpu {
 extern const MatmulBackend kMatmulPlain;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "kernels/cpu/matmul_panels.h"
 #include "kernels/cpu/matmul_plan.h"
 #include "kernels/matmul.h"
@@ -347,6 +348,32 @@ int64_t plan_workspace_bytes(const MatmulTask& task, int threads) {
   return is_empty(task) ? 0 : plan_matmul(task, kKernels).workspace_bytes(threads);
 }
 
+// A plan depends on the number of rows by way of panels only.
+template <const PanelKernels& kKernels>
+int64_t plan_any_rows_bytes(const MatmulTask& task, int threads) {
+  int64_t most = 0;
+  MatmulTask part = task;
+  for (int64_t rows = 0; rows < task.c_MN.shape[0];) {
+    rows = std::min(rows + kKernels.rows, task.c_MN.shape[0]);
+    part.c_MN.shape[0] = part.a_MK.shape[0] = rows;
+    most = std::max(most, plan_workspace_bytes<kKernels>(part, threads));
+  }
+  return most;
+}
+
+// A longer K is cut into blocks, of lengths that a shorter one has had.
+template <const PanelKernels& kKernels>
+int64_t plan_any_depth_bytes(const MatmulTask& task, int threads) {
+  CADRE_CHECK(task.c_MN.dtype == DType::kF32, "sums of another dtype are staged");
+  int64_t most = 0;
+  MatmulTask part = task;
+  for (int64_t depth = 1; depth <= std::min(task.a_MK.shape[1], 2 * kBlockUnits); ++depth) {
+    part.a_MK.shape[1] = part.b_KN.shape[0] = depth;
+    most = std::max(most, plan_workspace_bytes<kKernels>(part, threads));
+  }
+  return most;
+}
+
 template <const PanelKernels& kKernels>
 void run(Context& context, const MatmulTask& task, std::byte* workspace) {
   if (!is_empty(task)) {
@@ -360,6 +387,8 @@ constexpr MatmulBackend backend_for(Target target) {
   return {.target = target,
           .only_bf16 = target == Target::kCpuAmxBf16,
           .plan_workspace_bytes = plan_workspace_bytes<kKernels>,
+          .plan_any_rows_bytes = plan_any_rows_bytes<kKernels>,
+          .plan_any_depth_bytes = plan_any_depth_bytes<kKernels>,
           .run = run<kKernels>};
 }
 

@@ -67,7 +67,10 @@ void run(Context& context, const MatmulTask& task, std::byte*) {
 
 }  // namespace
 
-const MatmulBackend kMatmulPlain{
-    .target = Target::kCpu, .plan_workspace_bytes = plan_workspace_bytes, .run = run};
+const MatmulBackend kMatmulPlain{.target = Target::kCpu,
+                                 .plan_workspace_bytes = plan_workspace_bytes,
+                                 .plan_any_rows_bytes = plan_workspace_bytes,
+                                 .plan_any_depth_bytes = plan_workspace_bytes,
+                                 .run = run};
 
 }  // namespace cadre::kernels::cpu

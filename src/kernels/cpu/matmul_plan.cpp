@@ -11,7 +11,6 @@ constexpr int64_t kPackedBytesMax = int64_t{4} << 20;  // of a block of A, of B,
 constexpr int64_t kTileBytesOfB = int64_t{384} << 10;  // stays in L2 while panels of A pass by
 constexpr int64_t kTileRows = 64;
 constexpr int64_t kTilesMin = 24;            // enough to keep threads busy to the end
-constexpr int64_t kBlockUnits = 768;         // of K: a panel of B is 96 KiB
 constexpr int64_t kUnstagedUnitsMax = 2304;  // a sum kept in registers needs no staging
 
 // The size of equal parts, none above `most`.

@@ -17,6 +17,8 @@ namespace cadre::kernels::cpu {
 // Rows of A that a tile packs for itself: of each thread.
 inline constexpr int64_t kTilePackedBytesMax = int64_t{528} << 10;
 
+inline constexpr int64_t kBlockUnits = 768;  // of K: a panel of B is 96 KiB
+
 constexpr int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
